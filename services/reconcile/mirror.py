@@ -1,7 +1,7 @@
 """The mirror of pull requests and merge queues: what GitHub showed of them when their branches were last read."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -100,9 +100,7 @@ def update_mirror(leased: LeasedTransaction, read: FetchedHeads, read_at: Mappin
     _close(uow, complete, pulls)
     _write(uow, pulls, read_at)
     if changed:
-        values = {"repositories": [pair[0] for pair in changed], "names": [pair[1] for pair in changed]}
-        uow.session.execute(_MARK_PATTERNS, {**values, "evaluated": list(leased.held), "now": uow.now})
-        uow.wake("reconcile")
+        mark_patterns(leased, changed)
     named = {branch.repository_id: heads.repository for branch, heads in complete if heads.repository is not None}
     uow.session.execute(
         _RENAME,
@@ -114,6 +112,14 @@ def update_mirror(leased: LeasedTransaction, read: FetchedHeads, read_at: Mappin
             "private": [repository.private for repository in named.values()],
         },
     )
+
+
+def mark_patterns(leased: LeasedTransaction, changed: Collection[tuple[str, str]]) -> None:
+    """Have the checks of the patterns of branches (repository id and name) evaluated, unless this pass has them."""
+    values = {"repositories": [pair[0] for pair in changed], "names": [pair[1] for pair in changed]}
+    uow = leased.uow
+    uow.session.execute(_MARK_PATTERNS, {**values, "evaluated": list(leased.held), "now": uow.now})
+    uow.wake("reconcile")
 
 
 def shown_checks(read: FetchedHeads) -> ReadChecks:

@@ -6,18 +6,16 @@ its time slice, and when the rate limits are used up. What it defers is due agai
 
 import logging
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from time import monotonic
 
-from integrations.github import INACTIVE_INSTALLATION, BranchRef, ErrorKind, GitHub, GitHubError, InstallationClient
-from models.checks import lock_affected
-from rules.batches import batches
+from integrations.github import INACTIVE_INSTALLATION, ErrorKind, GitHub, GitHubError, InstallationClient
 from rules.freezes.merge_rank import NOTHING_OPEN
-from rules.rate_budget import NO_WAIT, GitHubLimits, is_quota_short
+from rules.rate_budget import NO_WAIT, is_quota_short
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
 from services.github_access.failures import (
@@ -25,28 +23,25 @@ from services.github_access.failures import (
     incomplete_error,
     is_installation_wide,
     pause_when_limited,
-    retryable,
 )
 from services.github_access.pauses import pause_installation
-from services.github_access.rate_limiter import learn_from_refusal, reserve_checks, reserve_query
+from services.github_access.rate_limiter import learn_from_refusal, reserve_checks
 from services.reconcile.check_records import announce, mark_in_flight, record_readings, record_writes
 from services.reconcile.check_writes import WriteResult, write_checks
 from services.reconcile.evaluation import CheckUpdate, TextFacts, evaluate, evaluate_again
 from services.reconcile.heads import HeadKey, ReadChecks, heads_of
 from services.reconcile.leases import (
-    BranchToRead,
     LeasedBatch,
     LeasedCheck,
-    LeasedTransaction,
     Turn,
     acquire,
-    leased_transaction,
     other_installations_due,
 )
-from services.reconcile.mirror import FetchedHeads, shown_checks, update_mirror
 from services.reconcile.observers import PassObservers
 from services.reconcile.outcomes import Progress, defer_checks, fail_check, finish_checks, save_ranks
+from services.reconcile.pass_state import PassState
 from services.reconcile.read_backs import read_back_now
+from services.reconcile.reading import Reading
 from services.reconcile.write_order import order_updates, take_commits
 
 logger = logging.getLogger(__name__)
@@ -56,8 +51,8 @@ MAX_EVALUATION_AGE = 3.0
 
 A call that begins before then has ended, by its deadline, when the lease ends under which it was made.
 """
-RENEWAL_INTERVAL = 2.5
-"""Seconds after which a transaction renews the leases of all pending checks: a call may follow it."""
+FACTS_BEFORE_WRITING = 100
+"""Heads of which further facts are read before anything is written, the most mergeable first."""
 TIME_SLICE = 1.0
 """Seconds of writing after which another installation that waits goes first."""
 
@@ -77,11 +72,6 @@ class Reconciler:
     observers: PassObservers
     turn: Turn = field(default_factory=Turn)
 
-    @property
-    def limits(self) -> GitHubLimits:
-        """How much may be sent for one installation."""
-        return self.uow_factory.dependencies.github_limits
-
     def run_pass(self) -> bool:
         """Serve the installation whose turn it is; False if nothing is due that is not leased already."""
         others_due = False
@@ -98,139 +88,58 @@ class Reconciler:
         return True
 
 
-@dataclass(slots=True)
 class Pass:
-    """The state of one pass: what is leased, what each check still waits for, and what has failed."""
+    """One pass: what its heads are, what of it is written, and what is left in the end."""
 
-    reconciler: Reconciler
-    batch: LeasedBatch
-    lease: Lease
-    client: InstallationClient
-    pending: dict[int, LeasedCheck] = field(init=False)
-    """The checks that this pass has neither finished nor lost."""
-    evaluated: set[int] = field(default_factory=set)
-    """The checks whose heads are known and evaluated."""
-    head_counts: Counter[int] = field(default_factory=Counter)
-    """How many heads each check has."""
-    unwritten: dict[int, set[HeadKey]] = field(default_factory=lambda: defaultdict(set))
-    """By check: the heads that do not show their verdict yet."""
-    errors: dict[int, GitHubError] = field(default_factory=dict)
-    """By check: why its heads could not be read or written. Such a check fails at the end of the pass."""
-    texts: TextFacts = field(default_factory=TextFacts)
-    wait: timedelta = NO_WAIT
-    """For how long the rate limits are used up."""
-    refused: bool = False
-    """Whether GitHub refused a write although we kept to the limits that we know."""
-    all_renewed: float = field(default_factory=monotonic)
-    """When the leases of all pending checks were last renewed."""
-
-    def __post_init__(self) -> None:
-        self.pending = {check.id: check for check in self.batch.checks}
+    def __init__(self, reconciler: Reconciler, batch: LeasedBatch, lease: Lease, client: InstallationClient) -> None:
+        self.reconciler = reconciler
+        self.state = PassState(reconciler.uow_factory, reconciler.github, reconciler.observers, batch, lease, client)
+        self.reading = Reading(self.state)
+        self.evaluated: set[int] = set()
+        """The checks whose heads are known and evaluated."""
+        self.head_counts: Counter[int] = Counter()
+        """How many heads each check has."""
+        self.unwritten: dict[int, set[HeadKey]] = defaultdict(set)
+        """By check: the heads that do not show their verdict yet."""
+        self.texts = TextFacts()
+        self.refused = False
+        """Whether GitHub refused a write although we kept to the limits that we know."""
 
     def run(self) -> None:
         """Read, evaluate, write, record, and release what is left."""
         planned: deque[CheckUpdate] = deque()
         try:
-            planned.extend(self._plan(self._mirror(self._fetch())))
-            if not any(map(is_installation_wide, self.errors.values())):
-                self._write_in_order(planned)
+            shown = self.reading.mirror(self.reading.fetch())
+            self.reading.read_facts(FACTS_BEFORE_WRITING)
+            self._plan_and_write(planned, shown)
+            if self.reading.waiting and not planned and self.state.wait <= NO_WAIT:
+                self.reading.read_facts()
+                self._plan_and_write(planned, {})
         except LeaseLostError:
-            self.pending.clear()  # their new holders go on
+            self.state.pending.clear()  # their new holders go on
         self._end(planned)
+
+    def _plan_and_write(self, planned: deque[CheckUpdate], shown: ReadChecks) -> None:
+        planned.extend(self._plan(shown))
+        if self.state.installation_error is None:
+            self._write_in_order(planned)
 
     def _end(self, planned: Sequence[CheckUpdate]) -> None:
         """Pause the installation if its limits are used up, and release what is left."""
-        installation_error = next((error for error in self.errors.values() if is_installation_wide(error)), None)
+        installation_error = self.state.installation_error
         deferred = self._deferred(planned) if installation_error is None else []
-        self._pause(installation_error, self.wait if deferred else NO_WAIT)
-        if self.pending:
+        self._pause(installation_error, self.state.wait if deferred else NO_WAIT)
+        if self.state.pending:
             self._release(deferred, installation_error)
         if installation_error is not None and installation_error.kind in INACTIVE_INSTALLATION:
             for installation_inactive in self.reconciler.observers.installation_inactive:
-                installation_inactive(self.batch.installation_id)
-
-    def _leased(
-        self, check_ids: Collection[int], before_locking: Callable[[UnitOfWork], object] | None = None
-    ) -> AbstractContextManager[LeasedTransaction]:
-        """Open a transaction under the leases of these checks, and of all that are pending if theirs are ageing."""
-        now = monotonic()
-        if now - self.all_renewed > RENEWAL_INTERVAL:
-            check_ids, self.all_renewed = {*check_ids, *self.pending}, now
-        return leased_transaction(self.reconciler.uow_factory, self.lease, check_ids, before_locking=before_locking)
-
-    def _fetch(self) -> tuple[FetchedHeads, dict[str, datetime]]:
-        """Read the open heads of the branches, those that are read back last; return when each reading began."""
-        settings = self.reconciler.github.settings
-        fetched: FetchedHeads = []
-        read_at: dict[str, datetime] = {}
-        for read_back in (False, True):
-            alike = [branch for branch in self.batch.branches if branch.read_back is read_back]
-            for chunk in batches(alike, settings.branches_per_query):
-                began = self._reserve_query()
-                if began is None:
-                    return fetched, read_at
-                try:
-                    fetched += self._fetch_chunk(chunk, settings.app_id if read_back else None)
-                except GitHubError as error:
-                    self.errors |= {check: error for branch in chunk for check in branch.checks}
-                    if is_installation_wide(error):
-                        self.errors |= dict.fromkeys(self.pending.keys() - _checks_of(fetched), error)
-                        return fetched, read_at
-                read_at |= {branch.id: began for branch in chunk}
-        return fetched, read_at
-
-    def _fetch_chunk(self, chunk: Sequence[BranchToRead], read_back_app_id: int | None) -> FetchedHeads:
-        """Read one query's worth of branches that are all read back, or all not."""
-        results = self.client.open_heads(
-            [BranchRef(branch.repository_node_id, branch.name) for branch in chunk],
-            read_back_app_id=read_back_app_id,
-            between=self._reserve_query,
-        )
-        return list(zip(chunk, results, strict=True))
-
-    def _reserve_query(self) -> datetime | None:
-        """Renew the leases and reserve one query; return the present, or None if the rate limit is used up.
-
-        Also before each further query of a chunk: many heads take many queries, and with a slow GitHub all of them
-        together would take longer than the leases last. Such a query is made even if the limit is used up just then:
-        without it, what was read of the chunk would be lost.
-        """
-        with self._leased(self.pending, self._reserve_one) as leased:
-            return leased.uow.now if self.wait <= NO_WAIT else None
-
-    def _reserve_one(self, uow: UnitOfWork) -> None:
-        self.wait = reserve_query(uow, self.batch.installation_id, self.reconciler.limits)
-
-    def _mirror(self, read: tuple[FetchedHeads, dict[str, datetime]]) -> ReadChecks:
-        """Mirror what was read for the checks still held, and inform the observers; return the checks read back."""
-        fetched, read_at = read
-        for branch, found in fetched:
-            error = found.error or retryable(found.queue_error)
-            if error is not None:
-                self.errors |= dict.fromkeys(branch.checks, error)
-        complete = [(branch, found) for branch, found in fetched if found.error is None]
-        self.evaluated = self._readable(complete)
-        own = [(branch, found) for branch, found in complete if branch.own_check in self.pending]
-        if own:
-            branch_ids = [branch.id for branch, _found in own]
-            with self._leased(self.pending, lambda uow: lock_affected(uow.session, branch_ids, self.pending)) as leased:
-                held = [(branch, found) for branch, found in own if branch.own_check in leased.held]
-                update_mirror(leased, held, read_at)
-                for heads_read in self.reconciler.observers.heads_read:
-                    heads_read(leased.uow, [(branch.id, found) for branch, found in held])
-        return shown_checks(complete)
-
-    def _readable(self, complete: FetchedHeads) -> set[int]:
-        """Return the pending checks whose branches were all read, as far as they have to be."""
-        read = {branch.id for branch, _found in complete}
-        unread = {check for branch in self.batch.branches if branch.id not in read for check in branch.checks}
-        return self.pending.keys() - unread
+                installation_inactive(self.state.batch.installation_id)
 
     def _plan(self, shown: ReadChecks) -> list[CheckUpdate]:
         """Evaluate everything once, finish the checks without differences, return the differences in order."""
-        with self._leased(self.pending) as leased:
-            self.evaluated &= leased.held
-            checks = [self.pending[check_id] for check_id in sorted(self.evaluated)]
+        with self.state.leased(self.state.pending) as leased:
+            self.evaluated = self.reading.readable & leased.held
+            checks = [self.state.pending[check_id] for check_id in sorted(self.evaluated)]
             updates = evaluate(leased, heads_of(leased.uow, checks, shown), self.texts)
             record_readings(leased, updates)
             differing = [update for update in updates if update.differs and self._within_quota(update)]
@@ -255,12 +164,12 @@ class Pass:
         """True if it is written now: a superseded head waits for spare quota, unless its branch is frozen."""
         if update.head.paths or update.frozen:
             return True
-        quota = self.client.budget.graphql
+        quota = self.state.client.budget.graphql
         return not is_quota_short(quota.remaining, quota.limit)
 
     def _without_withheld(self, updates: Sequence[CheckUpdate]) -> list[CheckUpdate]:
         """Return the updates that may be written; the checks of the others wait for an operator."""
-        self.errors |= {update.head.check_id: WithheldError() for update in updates if update.withheld}
+        self.state.errors |= {update.head.check_id: WithheldError() for update in updates if update.withheld}
         return [update for update in updates if not update.withheld]
 
     def _write_in_order(self, planned: deque[CheckUpdate]) -> None:
@@ -272,11 +181,11 @@ class Pass:
 
     def _is_less_urgent(self, update: CheckUpdate) -> bool:
         """True if a head of a due check that this pass has not leased could be merged sooner than this one."""
-        return self.batch.best_rank_left is not None and update.urgency > self.batch.best_rank_left
+        return self.state.batch.best_rank_left is not None and update.urgency > self.state.batch.best_rank_left
 
     def _others_wait(self) -> bool:
         with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
-            return other_installations_due(uow, self.batch.installation_id)
+            return other_installations_due(uow, self.state.batch.installation_id)
 
     def _write(self, planned: deque[CheckUpdate]) -> bool:
         """Evaluate the next batch again, send what still differs, record it; False if no more may be sent now.
@@ -286,14 +195,14 @@ class Pass:
         batch = take_commits(planned, self.reconciler.github.settings.checks_per_mutation)
 
         def reserve(uow: UnitOfWork) -> None:
-            grant = reserve_checks(uow, self.batch.installation_id, self.reconciler.limits, len(batch))
-            self.wait = grant.wait
+            grant = reserve_checks(uow, self.state.batch.installation_id, self.state.limits, len(batch))
+            self.state.wait = grant.wait
             planned.extendleft(reversed(batch[grant.checks :]))
             del batch[grant.checks :]
 
         check_ids = {update.head.check_id for update in batch}
         try:
-            with self._leased(check_ids, reserve) as leased:
+            with self.state.leased(check_ids, reserve) as leased:
                 evaluated = monotonic()
                 updates = evaluate_again(leased, [update.head for update in batch], self.texts)
                 record_readings(leased, updates)
@@ -303,7 +212,7 @@ class Pass:
         except LeaseLostError:
             self._drop(check_ids)
             return bool(batch)
-        client = self.client.with_hook(partial(_require_recent, evaluated))
+        client = self.state.client.with_hook(partial(_require_recent, evaluated))
         try:
             results = write_checks(client, differing, self.reconciler.web_url) if differing else []
         except OutdatedEvaluationError:
@@ -318,7 +227,7 @@ class Pass:
     def _drop(self, lost: Collection[int]) -> None:
         """Leave branches whose lease was lost to their new holders."""
         for branch_id in lost:
-            self.pending.pop(branch_id, None)
+            self.state.pending.pop(branch_id, None)
 
     def _record(self, unchanged: Sequence[CheckUpdate], results: Sequence[WriteResult]) -> None:
         """Record the results of a batch, and finish the checks that wait for nothing more."""
@@ -326,7 +235,7 @@ class Pass:
         unknown = [result.update for result in results if result.error is not None and result.error.maybe_applied]
         for result in results:
             if result.error is not None:
-                self.errors[result.update.head.check_id] = result.error
+                self.state.errors[result.update.head.check_id] = result.error
                 self.refused = self.refused or result.error.kind is ErrorKind.SECONDARY_RATE_LIMIT
         for update in (*unchanged, *(update for update, _run in written)):
             self.unwritten[update.head.check_id].discard(update.head.key)
@@ -334,7 +243,7 @@ class Pass:
         held: frozenset[int] = frozenset()
         freezes: set[str] = set()
         try:
-            with self._leased(check_ids) as leased:
+            with self.state.leased(check_ids) as leased:
                 held = leased.held
                 self._drop(check_ids - held)
                 record_writes(leased, written)
@@ -352,12 +261,16 @@ class Pass:
 
     def _take_finished(self) -> list[Progress]:
         """Take the checks that wait for nothing out of the pending ones."""
+        waiting = self.reading.waiting
         finished = [
             check_id
-            for check_id in self.pending
-            if check_id in self.evaluated and not self.unwritten[check_id] and check_id not in self.errors
+            for check_id in self.state.pending
+            if check_id in self.evaluated
+            and not self.unwritten[check_id]
+            and check_id not in self.state.errors
+            and check_id not in waiting
         ]
-        return [self._progress(self.pending.pop(check_id)) for check_id in finished]
+        return [self._progress(self.state.pending.pop(check_id)) for check_id in finished]
 
     def _pause(self, installation_error: GitHubError | None, wait: timedelta) -> None:
         """Keep every worker away from the installation while its limits are used up, and learn from a refusal."""
@@ -365,23 +278,23 @@ class Pass:
             return
         with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
             if wait > NO_WAIT:
-                pause_installation(uow, self.batch.installation_id, uow.now + wait)
+                pause_installation(uow, self.state.batch.installation_id, uow.now + wait)
             if self.refused:
-                learn_from_refusal(uow, self.batch.installation_id, self.reconciler.limits)
-            pause_when_limited(uow, self.batch.installation_id, installation_error)
+                learn_from_refusal(uow, self.state.batch.installation_id, self.state.limits)
+            pause_when_limited(uow, self.state.batch.installation_id, installation_error)
 
     def _release(self, deferred: Sequence[Progress], installation_error: GitHubError | None) -> None:
         """Release what is left: deferred checks are due again at once or after the wait, failed ones later.
 
         `installation_error` concerns the whole installation: checks without an error of their own fail with it.
         """
-        failed = sorted(self.pending.keys() - {one.check.id for one in deferred})
+        failed = sorted(self.state.pending.keys() - {one.check.id for one in deferred})
         branch_ids: set[str] = set()
-        with suppress(LeaseLostError), self._leased(self.pending) as leased:
-            defer_checks(leased, deferred, leased.uow.now + self.wait)
+        with suppress(LeaseLostError), self.state.leased(self.state.pending) as leased:
+            defer_checks(leased, deferred, leased.uow.now + self.state.wait)
             for check_id in failed:
-                error = self.errors.get(check_id) or installation_error or incomplete_error()
-                branch_ids |= fail_check(leased, self._progress(self.pending[check_id]), error)
+                error = self.state.errors.get(check_id) or installation_error or incomplete_error()
+                branch_ids |= fail_check(leased, self._progress(self.state.pending[check_id]), error)
         if branch_ids:
             for branches_failed in self.reconciler.observers.branches_failed:
                 with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
@@ -389,32 +302,29 @@ class Pass:
         if failed:
             logger.warning(
                 "reconciling installation %s failed for %d checks: %s",
-                self.batch.installation_id,
+                self.state.batch.installation_id,
                 len(failed),
-                {error.code for error in self.errors.values()},
+                {error.code for error in self.state.errors.values()},
             )
 
     def _deferred(self, planned: Sequence[CheckUpdate]) -> list[Progress]:
-        """Return the pending checks without an error that were not evaluated or have updates left."""
+        """Return the pending checks without an error that were not evaluated or have updates or facts left."""
+        waiting = self.reading.waiting
         ranks: dict[int, int] = {}
         for update in planned:
             check_id = update.head.check_id
             ranks[check_id] = min(update.urgency, ranks.get(check_id, update.urgency))
         return [
             replace(self._progress(check), rank=ranks.get(check_id))
-            for check_id, check in self.pending.items()
-            if check_id not in self.errors and (check_id in ranks or check_id not in self.evaluated)
+            for check_id, check in self.state.pending.items()
+            if check_id not in self.state.errors
+            and (check_id in ranks or check_id in waiting or check_id not in self.evaluated)
         ]
 
     def _progress(self, check: LeasedCheck) -> Progress:
         """Return how many heads a check has, and how many of them show their verdict."""
         total = self.head_counts[check.id]
         return Progress(check, total, max(0, total - len(self.unwritten[check.id])))
-
-
-def _checks_of(fetched: FetchedHeads) -> set[int]:
-    """Return the checks on whose account branches were read."""
-    return {check for branch, _found in fetched for check in branch.checks}
 
 
 def _best_ranks(checks: Sequence[LeasedCheck], updates: Sequence[CheckUpdate]) -> dict[int, int]:

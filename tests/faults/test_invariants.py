@@ -280,7 +280,7 @@ class Machine(HarnessMachine):
         if batch is None or batch.lease is None:
             return
         paused = Pass(self.harness.reconciler, batch, batch.lease, self.harness.github.client(batch.installation_id))
-        planned = paused._plan(paused._mirror(paused._fetch()))
+        planned = paused._plan(paused.reading.mirror(paused.reading.fetch()))
         self.late.append((paused, intend(paused, planned)))
 
     @rule(which=some)
@@ -303,7 +303,7 @@ class Machine(HarnessMachine):
     @rule(dies=st.booleans())
     def a_paused_worker_sends(self, dies: bool) -> None:
         paused, decisions = self.late.pop(0)
-        sent = write_checks(paused.client, decisions, "http://web.test") if decisions else []
+        sent = write_checks(paused.state.client, decisions, "http://web.test") if decisions else []
         if not dies:
             paused._record([], sent)
             return

@@ -190,11 +190,11 @@ class TestEvaluation:
             QueueEntry(place, number, f"{place:040x}", "awaiting_checks") for place, number in enumerate(numbers, 1)
         )
         started = leased_pass(harness)
-        [(branch, shown)], read_at = started._fetch()
+        [(branch, shown)], read_at = started.reading.fetch()
         read = ([(branch, replace(shown, pulls=(), queue=entries[::-1]))], read_at)
-        started._mirror(read)
-        with started._leased(started.pending) as leased:
-            return evaluate(leased, heads_of(leased.uow, started.batch.checks, {}), started.texts)
+        started.reading.mirror(read)
+        with started.state.leased(started.state.pending) as leased:
+            return evaluate(leased, heads_of(leased.uow, started.state.batch.checks, {}), started.texts)
 
     def members(self, harness: Harness, *numbers: int | None) -> dict[str, tuple[int, ...] | None]:
         updates = self.updates(harness, *numbers)

@@ -20,7 +20,7 @@ def leased_pass(harness: Harness) -> Pass:
 def evaluated_pass(harness: Harness) -> tuple[Pass, list[CheckUpdate]]:
     """Return the pass of a worker that has evaluated its heads, and announced what it will write."""
     started = leased_pass(harness)
-    planned = started._plan(started._mirror(started._fetch()))
+    planned = started._plan(started.reading.mirror(started.reading.fetch()))
     return started, intend(started, planned)
 
 
@@ -28,7 +28,7 @@ def intend(started: Pass, planned: list[CheckUpdate]) -> list[CheckUpdate]:
     """Evaluate a batch again, and save the intent to write what still differs, as a pass does before it sends."""
     if not planned:
         return []
-    with started._leased(started.pending) as leased:
+    with started.state.leased(started.state.pending) as leased:
         updates = evaluate_again(leased, [update.head for update in planned], started.texts)
         differing = [update for update in updates if update.differs]
         announce(leased.uow, [update.head for update in differing if update.conclusion == "success"])

@@ -61,7 +61,7 @@ class TestDuringAPass:
             harness.request_read_back()
         harness.make_due()
         started = leased_pass(harness)
-        heads = started._mirror(started._fetch())
+        heads = started.reading.mirror(started.reading.fetch())
         forge_a_success(harness, pull)
         assert full_resync(harness.jobs, PERIOD)
         assert started._plan(heads) == []
@@ -72,9 +72,9 @@ class TestDuringAPass:
         """The pass may have read before the freeze what is merged after it."""
         build("web", pulls=0)
         started = leased_pass(harness)
-        fetched = started._fetch()
+        fetched = started.reading.fetch()
         harness.freeze()
-        assert started._plan(started._mirror(fetched)) == []
+        assert started._plan(started.reading.mirror(fetched)) == []
         assert harness.sql("SELECT state FROM freeze_targets") == [("pending",)]
         harness.run_until_idle()
         assert harness.sql("SELECT state FROM freeze_targets") == [("applied",)]
@@ -85,7 +85,7 @@ class TestDuringAPass:
         harness.run_until_idle()
         harness.make_due()
         started = leased_pass(harness)
-        heads = started._mirror(started._fetch())
+        heads = started.reading.mirror(started.reading.fetch())
         forge_a_success(harness, pull)
         harness.request_read_back()
         harness.make_due("wanted_generation = nextval('generations')")
@@ -99,7 +99,7 @@ class TestDuringAPass:
         build("web", pulls=1)
         harness.freeze()
         started = leased_pass(harness)
-        started.errors = dict.fromkeys(started.pending, DENIED)
+        started.state.errors = dict.fromkeys(started.state.pending, DENIED)
         ask_of_everything(harness)
         started._end([])
         harness.run_until_idle()
@@ -109,7 +109,7 @@ class TestDuringAPass:
         build("web", pulls=1)
         harness.freeze()
         started = leased_pass(harness)
-        started.errors = dict.fromkeys(started.pending, DENIED)
+        started.state.errors = dict.fromkeys(started.state.pending, DENIED)
         harness.freeze()
         started._end([])
         harness.run_until_idle()
@@ -122,7 +122,7 @@ class TestDuringAPass:
         forge_a_success(harness, pull)
         harness.full_resync()
         started = leased_pass(harness)
-        started.errors = dict.fromkeys(started.pending, DENIED)
+        started.state.errors = dict.fromkeys(started.state.pending, DENIED)
         started._end([])
         harness.make_due()
         harness.run_until_idle()
@@ -133,7 +133,7 @@ class TestDuringAPass:
     ) -> None:
         build("web", pulls=1)
         started = leased_pass(harness)
-        planned = started._plan(started._mirror(started._fetch()))
+        planned = started._plan(started.reading.mirror(started.reading.fetch()))
         harness.freeze()
         started._end(planned)
         assert harness.sql("SELECT deferred_rank, due_at <= clock_timestamp() FROM checks") == [(None, True)]
@@ -149,7 +149,7 @@ class TestWhileAllBranchesAreLocked:
         harness.run_until_idle()
         freeze, paused = harness.freeze(), 0.0
         begun = leased_pass(harness)
-        heads = begun._mirror(begun._fetch())
+        heads = begun.reading.mirror(begun.reading.fetch())
         planned = deque(begun._plan(heads))
         harness.fake_github.calls.reset()
 
@@ -213,7 +213,7 @@ def test_freeze_and_record_do_not_deadlock(harness: Harness, build: Builder) -> 
     build("api", "web", pulls=1)
     first, second = sorted(branch.id for branch in harness.branches.values())
     started = leased_pass(harness)
-    planned = {one.head.branch_id: one for one in started._plan(started._mirror(started._fetch()))}
+    planned = {one.head.branch_id: one for one in started._plan(started.reading.mirror(started.reading.fetch()))}
     with harness.jobs.open(SYSTEM_CALLER) as uow:
         announce(uow, [planned[second].head])
     sent = [WriteResult(planned[second], 1, None)]
@@ -255,7 +255,7 @@ class TestSecondReadBackAfterATakeover:
         self, harness: Harness, pull: PullRequest
     ) -> None:
         started = leased_pass(harness)
-        heads = started._mirror(started._fetch())
+        heads = started.reading.mirror(started.reading.fetch())
         harness.make_due("wanted_generation = nextval('generations')")
         assert started._plan(heads) == []
         harness.run_until_idle()
@@ -269,8 +269,8 @@ class TestSecondReadBackAfterATakeover:
 
     def test_second_read_back_happens_when_the_first_is_deferred(self, harness: Harness, pull: PullRequest) -> None:
         started = leased_pass(harness)
-        [check] = started.batch.checks
-        with started._leased([check.id]) as leased:
+        [check] = started.state.batch.checks
+        with started.state.leased([check.id]) as leased:
             defer_checks(leased, [Progress(check, 1, 0)], leased.uow.now)
         harness.run_until_idle()
         self.comes_late(harness, pull)

@@ -34,7 +34,7 @@ class TestLeases:
         harness.lift(freeze)
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "success"}
-        sent = write_checks(paused.client, late, "http://web.test")
+        sent = write_checks(paused.state.client, late, "http://web.test")
         assert harness.conclusions() == {"acme/web#1": "failure"}
         paused._record([], sent)
         assert harness.sql("SELECT conclusion FROM head_checks") == [("success",)]
@@ -48,7 +48,7 @@ class TestLeases:
         harness.run_until_idle()
         harness.freeze()
         asleep = leased_pass(harness)
-        heads = asleep._mirror(asleep._fetch())
+        heads = asleep.reading.mirror(asleep.reading.fetch())
         harness.sql("UPDATE checks SET lease_until = clock_timestamp() - interval '1 second'")
         with pytest.raises(LeaseLostError):
             asleep._plan(heads)
@@ -62,7 +62,7 @@ class TestLeases:
         harness.run_until_idle()
         harness.freeze()
         asleep = leased_pass(harness)
-        heads = asleep._mirror(asleep._fetch())
+        heads = asleep.reading.mirror(asleep.reading.fetch())
         harness.sql(
             "UPDATE checks SET lease_until = clock_timestamp() - interval '1 second' WHERE branch_id = :lost",
             lost=harness.branches["acme/web"].id,
@@ -77,7 +77,7 @@ class TestLeases:
         harness.run_until_idle()
         harness.freeze()
         asleep = leased_pass(harness)
-        planned = deque(asleep._plan(asleep._mirror(asleep._fetch())))
+        planned = deque(asleep._plan(asleep.reading.mirror(asleep.reading.fetch())))
         lost = harness.branches["acme/web"]
         expire = "UPDATE checks SET lease_until = clock_timestamp() - interval '1 second' WHERE branch_id = :lost"
         harness.sql(expire, lost=lost.id)
@@ -94,7 +94,7 @@ class TestLeases:
         assert harness.run_until_idle() == 0
         harness.sql("UPDATE checks SET lease_until = clock_timestamp() - interval '1 second'")
         successor = leased_pass(harness)
-        assert [branch.read_back for branch in successor.batch.branches] == [True]
+        assert [branch.read_back for branch in successor.state.batch.branches] == [True]
         successor.run()
         assert harness.conclusions() == {"acme/web#1": "failure"}
         [[again]] = harness.sql(
@@ -163,7 +163,7 @@ class TestReadBack:
         _send_and_die(harness)
         _expire_leases(harness)
         finder = leased_pass(harness)
-        finder._plan(finder._mirror(finder._fetch()))
+        finder._plan(finder.reading.mirror(finder.reading.fetch()))
         _expire_leases(harness)
         _push(harness, pull)
         harness.run_until_idle()
@@ -182,7 +182,7 @@ class TestReadBack:
         _expire_leases(harness)
         freeze = harness.freeze()
         finder = leased_pass(harness)
-        planned = deque(finder._plan(finder._mirror(finder._fetch())))
+        planned = deque(finder._plan(finder.reading.mirror(finder.reading.fetch())))
         assert [update.conclusion for update in planned] == ["failure"]
         harness.lift(freeze)
         assert finder._write(planned)
@@ -212,7 +212,7 @@ class TestALateCall:
         _push(harness, pull)
         harness.make_due()
         harness.run_until_idle()
-        write_checks(dead.client, sent, "http://web.test")
+        write_checks(dead.state.client, sent, "http://web.test")
         assert _shown_on(harness, old) == "success"
         _let_calls_end(harness)
         assert _shown_on(harness, old) == "failure"
@@ -256,7 +256,7 @@ class TestALateCall:
         self._lose_the_answer(sender, sent)
         harness.lift(freeze)
         harness.run_until_idle()
-        write_checks(sender.client, sent, "http://web.test")
+        write_checks(sender.state.client, sent, "http://web.test")
         assert harness.conclusions() == {"acme/web#1": "failure"}
         _let_calls_end(harness)
         assert harness.conclusions() == {"acme/web#1": "success"}
@@ -294,7 +294,7 @@ def _let_calls_end(harness: Harness) -> None:
 def _send_and_die(harness: Harness) -> None:
     """Send the verdicts of what is due as a worker that dies before it records them."""
     dying, decisions = evaluated_pass(harness)
-    write_checks(dying.client, decisions, "http://web.test")
+    write_checks(dying.state.client, decisions, "http://web.test")
     assert set(harness.conclusions().values()) == {"success"}
 
 

@@ -219,7 +219,7 @@ class TestHeads:
         """The worker dies between sending and recording; meanwhile the pull request is closed."""
         pull, *_ = build("web", pulls=1)
         dying, decisions = evaluated_pass(harness)
-        write_checks(dying.client, decisions, "http://web.test")
+        write_checks(dying.state.client, decisions, "http://web.test")
         assert harness.conclusions() == {"acme/web#1": "success"}
         harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
         harness.sql("UPDATE checks SET lease_until = clock_timestamp() - interval '1 second'")
@@ -290,7 +290,7 @@ class TestFaults:
         harness.freeze()
         under_way = leased_pass(harness)
         with harness.jobs.open(SYSTEM_CALLER) as uow:
-            pause_installation(uow, under_way.batch.installation_id, uow.now + timedelta(seconds=30))
+            pause_installation(uow, under_way.state.batch.installation_id, uow.now + timedelta(seconds=30))
         harness.fake_github.calls.reset()
         under_way.run()
         assert harness.fake_github.calls.total == 0

@@ -38,11 +38,11 @@ def test_base_that_was_read_last_stays_and_blocks(harness: Harness, first: PullR
     harness.make_due("wanted_generation = nextval('generations')")
     harness.sql("UPDATE checks SET due_at = NULL WHERE name = 'change-freeze/release/8'")
     slow = leased_pass(harness)
-    seen = slow._fetch()
+    seen = slow.reading.fetch()
     retarget(harness, first, "release/8")
     assert harness.run_until_idle() == 1
     assert harness.conclusions() == {"acme/web#1": "failure", "acme/web#2": "success"}
-    planned = deque(slow._plan(slow._mirror(seen)))
+    planned = deque(slow._plan(slow.reading.mirror(seen)))
     slow._write_in_order(planned)
     slow._end(planned)
     harness.run_until_idle()

@@ -38,7 +38,7 @@ def sibling(harness: Harness, build: Builder) -> WatchedBranch:
 
 def sent(harness: Harness, started: Pass, decisions: list[CheckUpdate]) -> list[WriteResult]:
     assert decisions
-    return write_checks(started.client, decisions, harness.reconciler.web_url)
+    return write_checks(started.state.client, decisions, harness.reconciler.web_url)
 
 
 def test_one_worker_at_a_time_writes_the_check_of_a_pattern(harness: Harness, sibling: WatchedBranch) -> None:
@@ -81,13 +81,13 @@ def test_pass_without_leases_does_not_update_the_mirror(harness: Harness, build:
     """It has seen no pull request; meanwhile one was opened, and seen by the worker that acquired the branch."""
     build("web", pulls=0)
     asleep = leased_pass(harness)
-    seen = asleep._fetch()
+    seen = asleep.reading.fetch()
     harness.fake_github.organization("acme").repository("web").pull_request()
     harness.sql("UPDATE checks SET lease_until = clock_timestamp() - interval '1 second'")
     harness.run_until_idle()
     assert harness.sql("SELECT state FROM pull_requests") == [("open",)]
     with pytest.raises(LeaseLostError):
-        asleep._mirror(seen)
+        asleep.reading.mirror(seen)
     assert harness.sql("SELECT state FROM pull_requests") == [("open",)]
 
 

@@ -55,7 +55,7 @@ def test_pull_request_seen_by_another_worker_blocks_the_shared_head(
     grant(harness, freeze, first.number)
     harness.sql("UPDATE checks SET due_at = NULL WHERE name = 'change-freeze/main'")
     slow = leased_pass(harness)
-    planned = deque(slow._plan(slow._mirror(slow._fetch())))
+    planned = deque(slow._plan(slow.reading.mirror(slow.reading.fetch())))
     assert [(update.head.key.check_name, update.conclusion) for update in planned] == [(pattern, "success")]
     web.pull_request(base="main", sharesHeadWith=first.number)
     harness.sql(

@@ -28,7 +28,8 @@ from services.enforcement.probe_queue import PROBES
 from services.enforcement.setup_runs import SETUPS
 from services.offboarding.withdrawal import WITHDRAWALS
 from services.reconcile.leases import CHECKS
-from services.reconcile.reconciler import MAX_EVALUATION_AGE, RENEWAL_INTERVAL
+from services.reconcile.pass_state import RENEWAL_INTERVAL
+from services.reconcile.reconciler import MAX_EVALUATION_AGE
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import eventually
 from tests.harness.sessions import committing

@@ -1,0 +1,133 @@
+"""What a pass reads from GitHub: heads, which it mirrors, and what other domains have to know of them."""
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from integrations.github import BranchRef, GitHubError
+from models.checks import lock_affected
+from rules.batches import batches
+from services.github_access.failures import ThrottledError, is_installation_wide, retryable
+from services.reconcile.heads import ReadChecks
+from services.reconcile.leases import BranchToRead
+from services.reconcile.mirror import FetchedHeads, mark_patterns, shown_checks, update_mirror
+from services.reconcile.observers import HeadOfFacts
+from services.reconcile.pass_state import PassState
+
+
+class Reading:
+    """What a pass has read, and what it has still to read."""
+
+    def __init__(self, state: PassState) -> None:
+        self._state = state
+        self.readable: set[int] = set()
+        """The checks whose branches were all read, as far as they have to be: their heads can be evaluated."""
+        self._facts_left: deque[HeadOfFacts] = deque()
+        """The heads of which another domain has to read further facts, the most mergeable first."""
+
+    def fetch(self) -> tuple[FetchedHeads, dict[str, datetime]]:
+        """Read the open heads of the branches, those that are read back last; return when each reading began."""
+        settings = self._state.github.settings
+        fetched: FetchedHeads = []
+        read_at: dict[str, datetime] = {}
+        for read_back in (False, True):
+            alike = [branch for branch in self._state.batch.branches if branch.read_back is read_back]
+            for chunk in batches(alike, settings.branches_per_query):
+                began = self._state.reserve_query()
+                if began is None:
+                    return fetched, read_at
+                try:
+                    fetched += self._fetch_chunk(chunk, settings.app_id if read_back else None)
+                except GitHubError as error:
+                    self._state.errors |= {check: error for branch in chunk for check in branch.checks}
+                    if is_installation_wide(error):
+                        self._state.errors |= dict.fromkeys(self._state.pending.keys() - _checks_of(fetched), error)
+                        return fetched, read_at
+                read_at |= {branch.id: began for branch in chunk}
+        return fetched, read_at
+
+    def _fetch_chunk(self, chunk: Sequence[BranchToRead], read_back_app_id: int | None) -> FetchedHeads:
+        """Read one query's worth of branches that are all read back, or all not."""
+        results = self._state.client.open_heads(
+            [BranchRef(branch.repository_node_id, branch.name) for branch in chunk],
+            read_back_app_id=read_back_app_id,
+            between=self._state.reserve_query,
+        )
+        return list(zip(chunk, results, strict=True))
+
+    def mirror(self, read: tuple[FetchedHeads, dict[str, datetime]]) -> ReadChecks:
+        """Mirror what was read for the checks still held, and inform the observers; return the checks read back."""
+        fetched, read_at = read
+        state = self._state
+        for branch, found in fetched:
+            error = found.error or retryable(found.queue_error)
+            if error is not None:
+                state.errors |= dict.fromkeys(branch.checks, error)
+        complete = [(branch, found) for branch, found in fetched if found.error is None]
+        self.readable = self._readable(complete)
+        own = [(branch, found) for branch, found in complete if branch.own_check in state.pending]
+        if own:
+            branch_ids = [branch.id for branch, _found in own]
+            with state.leased(
+                state.pending, lambda uow: lock_affected(uow.session, branch_ids, state.pending)
+            ) as leased:
+                held = [(branch, found) for branch, found in own if branch.own_check in leased.held]
+                update_mirror(leased, held, read_at)
+                heads = [(branch.id, found) for branch, found in held]
+                for heads_read in state.observers.heads_read:
+                    heads_read(leased.uow, heads)
+                if state.observers.facts is not None:
+                    wanted = state.observers.facts.find(leased.uow, heads)
+                    self._facts_left.extend(sorted(wanted, key=lambda head: head.rank))
+        return shown_checks(complete)
+
+    def read_facts(self, limit: int | None = None) -> None:
+        """Read further facts of heads, of so many at most, and let verdicts follow them.
+
+        What the rate limits do not allow is left. Raise LeaseLostError.
+        """
+        state, observer = self._state, self._state.observers.facts
+        if observer is None or not self._facts_left or state.installation_error is not None:
+            return
+        heads = [self._facts_left.popleft() for _ in range(min(limit or len(self._facts_left), len(self._facts_left)))]
+        try:
+            facts = observer.read(state.client, heads, self._require_query)
+        except ThrottledError:
+            self._facts_left.extendleft(reversed(heads))
+            return
+        except GitHubError as error:
+            state.errors |= dict.fromkeys(state.pending, error)
+            return
+        with state.leased(state.pending, lambda uow: observer.lock(uow, facts, state.pending)) as leased:
+            held = {branch.id: branch for branch in state.batch.branches if branch.own_check in leased.held}
+            changed = [held[branch_id] for branch_id in observer.apply(leased.uow, facts, held)]
+            if changed:
+                mark_patterns(leased, [(branch.repository_id, branch.name) for branch in changed])
+        if facts.error is not None:
+            state.errors |= dict.fromkeys(self._own_checks(heads), facts.error)
+
+    @property
+    def waiting(self) -> set[int]:
+        """The checks of branches of whose heads further facts have still to be read."""
+        return self._own_checks(self._facts_left)
+
+    def _require_query(self) -> None:
+        """Renew the leases and reserve one query. Raise ThrottledError if the rate limit is used up."""
+        if self._state.reserve_query() is None:
+            raise ThrottledError("The rate limit is used up", self._state.wait)
+
+    def _own_checks(self, heads: Collection[HeadOfFacts]) -> set[int]:
+        branch_ids = {head.branch_id for head in heads}
+        branches = (branch for branch in self._state.batch.branches if branch.id in branch_ids)
+        return {branch.own_check for branch in branches if branch.own_check is not None}
+
+    def _readable(self, complete: FetchedHeads) -> set[int]:
+        """Return the pending checks whose branches were all read, as far as they have to be."""
+        read = {branch.id for branch, _found in complete}
+        unread = {check for branch in self._state.batch.branches if branch.id not in read for check in branch.checks}
+        return self._state.pending.keys() - unread
+
+
+def _checks_of(fetched: FetchedHeads) -> set[int]:
+    """Return the checks on whose account branches were read."""
+    return {check for branch, _found in fetched for check in branch.checks}

@@ -79,8 +79,8 @@ class Evidence:
 
     def members_of(self, team: str) -> frozenset[int]:
         """Return the ids of a team's members. Raise `UnknownFactError`."""
-        unknown = Unknown(f"the team @{team} is not known")
-        return _known(self.members.get(self.identities.teams.get(team, 0), unknown))
+        known, unknown = self.identities.teams.get(team), Unknown(f"the team @{team} is not known")
+        return _known(unknown if known is None else self.members.get(known.id, unknown))
 
     def is_later(self, at: datetime, *instants: datetime) -> bool:
         """True if something was done after the head was last force-pushed, the base changed, and after instants."""

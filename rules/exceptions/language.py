@@ -88,11 +88,19 @@ Allow = Together | Alternatives
 
 
 @dataclass(frozen=True, slots=True)
+class Team:
+    """A team at GitHub, by its id and that of the organisation's account: its members are read with both."""
+
+    id: int
+    organization_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Identities:
-    """The ids at GitHub of the accounts and teams that a rule names."""
+    """The ids at GitHub of the accounts and teams that a rule names, by those names."""
 
     accounts: Mapping[str, int] = field(default_factory=dict)
-    teams: Mapping[str, int] = field(default_factory=dict)
+    teams: Mapping[str, Team] = field(default_factory=dict)
 
 
 def parse_allow(allow: Mapping[str, Any]) -> Allow:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, TypeVar
 
-from rules.exceptions.facts import Account, ChangedFiles, Commit, PullRequestFacts, TeamMembers, Unknown
+from rules.exceptions.facts import Account, ChangedFiles, Commit, Label, PullRequestFacts, TeamMembers, Unknown
 from rules.exceptions.language import (
     Allow,
     Alternatives,
@@ -233,10 +233,19 @@ def _wrong_label(condition: HasLabel, evidence: Evidence) -> str | None:
         return "GitHub does not say who set the label."
     if label.set_by.id not in evidence.accounts_of(condition.set_by):
         return f"It was set by {label.set_by.login}."
-    if not evidence.is_later(label.set_at, evidence.head_since + CLOCKS_DIFFER):
-        return "It was set before this head and base were seen; set it again."
+    if outdated := _outdated(label, label.set_at, evidence):
+        return outdated
     if _independent([label.set_by], evidence) < 1:
         return f"It was set by {label.set_by.login}, who wrote the head."
+    return None
+
+
+def _outdated(label: Label, set_at: datetime, evidence: Evidence) -> str | None:
+    """Return why what a label says may not be what the person meant who set it; None if it is."""
+    if label.changed_at is not None and label.changed_at > set_at:
+        return "The label was renamed or changed after it was set; set it again."
+    if not evidence.is_later(set_at, evidence.head_since + CLOCKS_DIFFER):
+        return "It was set before this head and base were seen; set it again."
     return None
 
 

@@ -61,6 +61,8 @@ class Label:
     set_by: Account | None
     """None: GitHub does not say, such as of an account that is gone."""
     set_at: datetime | None
+    changed_at: datetime | None = None
+    """When the label itself was last changed, such as renamed; None: it was not, since it was made."""
 
 
 @dataclass(frozen=True, slots=True)

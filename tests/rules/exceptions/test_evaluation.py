@@ -18,7 +18,7 @@ from rules.exceptions.facts import (
     TeamMembers,
     Unknown,
 )
-from rules.exceptions.language import Identities, parse_allow
+from rules.exceptions.language import Identities, Team, parse_allow
 
 CAPTAIN, BOT, AUTHOR, MALLORY = (
     Account(1, "captain"),
@@ -26,7 +26,9 @@ CAPTAIN, BOT, AUTHOR, MALLORY = (
     Account(3, "author"),
     Account(4, "mallory"),
 )
-IDENTITIES = Identities(accounts={"captain": CAPTAIN.id, "bot[bot]": BOT.id}, teams={"acme/captains": 7})
+IDENTITIES = Identities(
+    accounts={"captain": CAPTAIN.id, "bot[bot]": BOT.id}, teams={"acme/captains": Team(id=7, organization_id=70)}
+)
 MEMBERS: TeamMembers = {7: frozenset({CAPTAIN.id, 5})}
 HEAD, OLD_HEAD = "a" * 40, "b" * 40
 SEEN = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)

@@ -102,12 +102,6 @@ class Identities:
     accounts: Mapping[str, int] = field(default_factory=dict)
     teams: Mapping[str, Team] = field(default_factory=dict)
 
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "Identities":
-        """Return identities as they are stored: an id for each account, the organisation's and its own for a team."""
-        teams = {name: Team(id=team_id, organization_id=owner) for name, (owner, team_id) in stored["teams"].items()}
-        return cls(dict(stored["accounts"]), teams)
-
 
 def parse_allow(allow: Mapping[str, Any]) -> Allow:
     """Return the conditions of a rule, given as the contract has them."""

@@ -8,12 +8,14 @@ checked here: which globs are refused, and that no alternative is without a grou
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, Self
 
 from rules.errors import Detail, ServiceError
 from rules.freezes.globs import Glob, compile_globs
 
 MAX_CONDITIONS = 10
+MAX_NAMES = 50
+"""Accounts and teams that a rule may name: GitHub is asked for each of them when it is saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,26 @@ class Identities:
     accounts: Mapping[str, int] = field(default_factory=dict)
     teams: Mapping[str, Team] = field(default_factory=dict)
 
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the identities of a stored rule."""
+        teams = {name: Team(team_id, organization_id) for name, (organization_id, team_id) in stored["teams"].items()}
+        return cls(dict(stored["accounts"]), teams)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the identities as they are stored: a team by the id of its organisation's account, and its own."""
+        teams = {name: [team.organization_id, team.id] for name, team in self.teams.items()}
+        return {"accounts": dict(self.accounts), "teams": teams}
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """An account or a team that a rule names, and where: a JSON Pointer."""
+
+    kind: Literal["account", "team"]
+    name: str
+    path: str
+
 
 def parse_allow(allow: Mapping[str, Any]) -> Allow:
     """Return the conditions of a rule, given as the contract has them."""
@@ -139,8 +161,9 @@ def _people(given: Mapping[str, Any]) -> People:
 def check_allow(allow: Mapping[str, Any], path: str = "/allow") -> None:
     """Raise `validation_failed` with a row for each part of a rule that must not be.
 
-    A rule has ten conditions at most. Patterns name something, and do not exclude. Every alternative has a ground: a
-    path, a label, an author or approvals; without one it would let everything in.
+    A rule has ten conditions at most, and names 50 accounts and teams at most. Patterns name something, and do not
+    exclude. Every alternative has a ground: a path, a label, an author or approvals; without one it would let
+    everything in.
     """
     details = [*_too_many(allow, path), *_pattern_errors(allow, path), *_ungrounded(allow, path)]
     if details:
@@ -172,6 +195,21 @@ def people_of(allow: Allow) -> People:
     return People(tuple(accounts), tuple(teams))
 
 
+def mentions_of(allow: Mapping[str, Any], path: str = "/allow") -> Iterator[Mention]:
+    """Yield the accounts and teams that a rule names, in the order of its conditions; one may come again."""
+    for place, leaf in _leaves(allow, path):
+        for at, people in (
+            (f"{place}/label/setBy", leaf.get("label", {}).get("setBy", {})),
+            (f"{place}/author", leaf.get("author", {})),
+        ):
+            for index, login in enumerate(people.get("accounts", ())):
+                yield Mention("account", login, f"{at}/accounts/{index}")
+            for index, team in enumerate(people.get("teams", ())):
+                yield Mention("team", team, f"{at}/teams/{index}")
+        if "approvals" in leaf:
+            yield Mention("team", leaf["approvals"]["fromTeam"], f"{place}/approvals/fromTeam")
+
+
 @lru_cache(maxsize=1024)
 def path_glob(patterns: tuple[str, ...]) -> Glob:
     """Return the compiled patterns of paths, which were checked when the rule was saved."""
@@ -190,10 +228,13 @@ def _leaves(allow: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[
 
 
 def _too_many(allow: Mapping[str, Any], path: str) -> list[Detail]:
-    count = sum(1 for _leaf in _leaves(allow, path))
-    if count <= MAX_CONDITIONS:
-        return []
-    return [Detail(path, f"has {count} conditions; a rule has {MAX_CONDITIONS} at most", "validation_failed")]
+    conditions = sum(1 for _leaf in _leaves(allow, path))
+    names = len({(mention.kind, mention.name) for mention in mentions_of(allow, path)})
+    wrong = (
+        (conditions > MAX_CONDITIONS, f"has {conditions} conditions; a rule has {MAX_CONDITIONS} at most"),
+        (names > MAX_NAMES, f"names {names} accounts and teams; a rule names {MAX_NAMES} at most"),
+    )
+    return [Detail(path, message, "validation_failed") for is_wrong, message in wrong if is_wrong]
 
 
 def _pattern_errors(allow: Mapping[str, Any], path: str) -> list[Detail]:

@@ -142,6 +142,8 @@ def test_rule_lets_in_what_meets_its_conditions(condition: dict[str, Any], facts
             {"commits": (commit(CAPTAIN, OLD_HEAD), commit(AUTHOR))},
             OWN_LABEL,
         ),
+        (HOTFIX, {"commits": (commit(CAPTAIN, committer_id=AUTHOR.id),)}, OWN_LABEL),
+        (HOTFIX, {"commits": (commit(AUTHOR, committer_id=CAPTAIN.id),)}, OWN_LABEL),
         (HOTFIX, {"forced_by": frozenset({CAPTAIN.id})}, OWN_LABEL),
         (
             HOTFIX,
@@ -172,6 +174,11 @@ def test_rule_lets_in_what_meets_its_conditions(condition: dict[str, Any], facts
         (
             FROM_BOT,
             {"author": BOT, "commits": (commit(BOT, signed_by=MALLORY.id),)},
+            "Commit aaaaaaa is not theirs by a signature that GitHub verified.",
+        ),
+        (
+            FROM_BOT,
+            {"author": BOT, "commits": (commit(MALLORY, signed_by=BOT.id),)},
             "Commit aaaaaaa is not theirs by a signature that GitHub verified.",
         ),
         (FROM_BOT, {"author": BOT, "commits": ()}, "It has no commit."),

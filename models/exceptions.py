@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, LiteralString
 
-from sqlalchemy import ForeignKey, Index
+from sqlalchemy import ForeignKey, Index, text
 from sqlalchemy.ext.hybrid import hybrid_method, hybrid_property
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
@@ -47,6 +47,10 @@ class PullRequestException(Base):
     """The audit source of the decision, such as `compat`; None also if that was not recorded yet."""
     used_at: Mapped[datetime | None]
     used_commit: Mapped[str | None]
+    rule_id: Mapped[str | None] = mapped_column(ForeignKey("exception_rules.id", ondelete="SET NULL"))
+    """The rule that granted it; None also once that is deleted."""
+    rule_name: Mapped[str | None]
+    """The name of the rule when it granted it; None for what people have granted or requested."""
 
     __table_args__ = (
         Index("ix_exceptions_page", "organization_id", "created_at", "id"),
@@ -54,6 +58,7 @@ class PullRequestException(Base):
         Index("ix_exceptions_freeze_id", "freeze_id"),
         Index("ix_exceptions_pull_request_id", "pull_request_id"),
         Index("ix_exceptions_branch_id", "branch_id"),
+        Index("ix_exceptions_rule_id", "rule_id", postgresql_where=text("rule_id IS NOT NULL")),
     )
 
     @hybrid_property

@@ -22,6 +22,8 @@ class PullRequest(Base):
     url: Mapped[str]
     base_branch: Mapped[str]
     head_sha: Mapped[str]
+    head_since: Mapped[datetime | None]
+    """When we first read the present head; None: not known."""
     state: Mapped[str]
     """`open`, or `closed` (also merged: the reconciler reads open ones only)."""
     merge_rank: Mapped[int] = mapped_column(SmallInteger)

@@ -4,7 +4,7 @@ Each one gives sensible values to everything that a test does not care for, adds
 """
 
 from tests.factories.adding import SYSTEM, now, sha
-from tests.factories.freezes import calendar_import, exception, freeze, occurrence, schedule, target
+from tests.factories.freezes import calendar_import, exception, exception_rule, freeze, occurrence, schedule, target
 from tests.factories.organizations import (
     AUDIENCE,
     ISSUER,
@@ -62,6 +62,7 @@ __all__ = [
     "check",
     "connection",
     "exception",
+    "exception_rule",
     "freeze",
     "github_link",
     "grant",

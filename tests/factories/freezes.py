@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
+from models.exception_rules import ExceptionRule
 from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
 from models.organizations import Organization
@@ -126,3 +127,22 @@ def exception(
         **given | columns,
     )
     return added(session, row)
+
+
+def exception_rule(session: Session, organization: Organization, **columns: Any) -> ExceptionRule:
+    """Add a rule (of the given columns): what changes documentation only passes every freeze."""
+    rule_id = new_id("exr")
+    given = {
+        "name": f"Documentation only {rule_id}",
+        "enabled": True,
+        "reason": "Documentation is not part of the release",
+        "scope": {"type": "organization"},
+        "freezes": "all",
+        "schedule_ids": [],
+        "allow": {"all": [{"paths": {"onlyMatching": ["docs/**"]}}]},
+        "identities": {"accounts": {}, "teams": {}},
+        "created_at": now(),
+        "created_by": SYSTEM,
+        "updated_at": now(),
+    }
+    return added(session, ExceptionRule(id=rule_id, organization_id=organization.id, **given | columns))

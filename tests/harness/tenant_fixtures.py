@@ -12,6 +12,7 @@ from models.base import Base
 from models.calendar_feeds import CalendarFeed
 from models.checks import ReadBack
 from models.enforcement import EnforcementSetup, FrozenBranchPush, FrozenBranchRuleset, OrganizationStop, WrittenRuleset
+from models.exception_rules import ExceptionRule
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.identity import DeviceAuthorization, Invitation, Mail, OneTimeToken
@@ -44,6 +45,7 @@ class TenantFixture:
     freeze: Freeze
     occurrence: Occurrence
     exception: PullRequestException
+    exception_rule: ExceptionRule
     pull: PullRequest
     api_key: ApiKey
     connection: OAuthGrant
@@ -69,6 +71,8 @@ class TenantFixture:
             "scheduleId": [(str(self.freeze.schedule_id), new_id("sch"))],
             "occurrenceId": [(self.occurrence.id, new_id("occ"))],
             "exceptionId": [(self.exception.id, new_id("exc"))],
+            "ruleId": [(self.exception_rule.id, new_id("exr"))],
+            "scheduleIds": [(str(self.freeze.schedule_id), new_id("sch"))],
             "requestGroupId": [(self.exception.request_group_id, new_id("exg"))],
             "pullRequestId": [(self.pull.id, new_id("pul"))],
             "targetId": [(self.freeze.id, new_id("frz"))],
@@ -120,6 +124,7 @@ def make_tenant_fixture(session: Session, name: str) -> TenantFixture:
     session.add_all([*of_enforcement(organization, installation, branch), *of_billing(organization)])
     key = factories.api_key(session, organization)
     webhook = factories.webhook(session, organization)
+    rule = factories.exception_rule(session, organization)
     return TenantFixture(
         organization=organization,
         owner=owner,
@@ -129,7 +134,8 @@ def make_tenant_fixture(session: Session, name: str) -> TenantFixture:
         branch=branch,
         freeze=freeze,
         occurrence=factories.occurrence(session, schedule, freeze_id=freeze.id),
-        exception=factories.exception(session, freeze, pull, branch),
+        exception=factories.exception(session, freeze, pull, branch, rule_id=rule.id, rule_name=rule.name),
+        exception_rule=rule,
         pull=pull,
         api_key=key.row,
         calendar_feed=factories.calendar_feed(session, owner, organization)[0],

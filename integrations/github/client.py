@@ -83,6 +83,30 @@ class InstallationClient:
         same = isinstance(user, Mapping) and user.get("id") == account_id
         return same and found.get("permission") in {"write", "admin"}
 
+    def account_id(self, login: str) -> int | None:
+        """Return the id of the account with a login, a person, a bot or an organisation; None if there is none.
+
+        https://docs.github.com/en/rest/users/users#get-a-user
+        """
+        return self._id_of(path("users", login))
+
+    def team_id(self, organization: str, slug: str) -> int | None:
+        """Return the id of a team; None if there is none that the installation sees. Needs `members: read`.
+
+        https://docs.github.com/en/rest/teams/teams#get-a-team-by-name
+        """
+        return self._id_of(path("orgs", organization, "teams", slug))
+
+    def _id_of(self, address: str) -> int | None:
+        try:
+            found = self._calls.get_object(address)
+        except GitHubError as error:
+            if error.kind is ErrorKind.NOT_FOUND:
+                return None
+            raise
+        with parsing():
+            return int(found["id"])
+
     def branches(self, owner: str, name: str) -> list[BranchInfo]:
         """Return all branches of a repository."""
         listed = list(self._calls.get_lists(path("repos", owner, name, "branches")))

@@ -36,6 +36,7 @@ WITHHELD: Mapping[str, str] = {
     "calendar_feed": "The addresses of calendars are secrets of those who created them.",
     "connection": "Which clients act for a person concerns that person and the administrators.",
     "device": "How a person signs in concerns that person.",
+    "exception_rule": "Rules are for administrators to see; what a rule lets in is sent as an exception.",
     "invitation": "Invitations hold e-mail addresses of people who have not agreed to anything.",
     "organization.deleted": "Webhooks end with their organisation.",
     "service": "What operators do with the database concerns every organisation; what needs attention says it.",

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from sqlalchemy import ColumnElement, func, select
 
 from models.due_windows import find_due, freeze_of
+from models.exception_rules import ExceptionRule
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.organizations import Membership
@@ -123,6 +124,16 @@ def get_exception(uow: UnitOfWork, exception_id: str) -> PullRequestException:
     if exception is None:
         raise ServiceError("exception_not_found", f"No exception of this organisation has the id {exception_id!r}.")
     return exception
+
+
+def get_exception_rule(uow: UnitOfWork, rule_id: str, *, lock: bool = False) -> ExceptionRule:
+    """Return a rule of exceptions by id, as it is now. Raise `exception_rule_not_found`."""
+    query = select(ExceptionRule).where(ExceptionRule.id == rule_id, ExceptionRule.organization_id == uow.organization)
+    locked = query.with_for_update() if lock else query
+    rule = uow.session.scalar(locked.execution_options(populate_existing=True))
+    if rule is None:
+        raise ServiceError("exception_rule_not_found", f"Rule {rule_id!r} not found in this organisation.")
+    return rule
 
 
 def role_of_caller(uow: UnitOfWork) -> Role | None:

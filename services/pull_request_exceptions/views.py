@@ -21,7 +21,7 @@ from rules.freezes.pull_request_exceptions import (
     ineffective_reason,
 )
 from rules.freezes.verdict import Verdict, deciding, judge
-from services.core.lookups import get_exception, get_freeze, get_repository
+from services.core.lookups import get_exception, get_exception_rule, get_freeze, get_repository
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.pull_request_facts import PullRequestFacts, facts_of_locked, read_facts
@@ -48,6 +48,8 @@ _COLUMNS = (
     "revoked_at",
     "used_at",
     "used_commit",
+    "rule_id",
+    "rule_name",
 )
 _NOT_BLOCKING = {"blocking": None, "blocked_since": None}
 
@@ -62,13 +64,14 @@ class ExceptionFilters:
     freeze_id: str | None = None
     pull_request_id: str | None = None
     request_group_id: str | None = None
+    rule_id: str | None = None
 
 
 def list_exceptions(uow: UnitOfWork, operation: str, filters: ExceptionFilters, cursor: str | None, limit: int) -> Page:
     """Return a page of exceptions, the newest first; `operation` is the list that its cursors belong to.
 
     Raise `invalid_cursor`, `repository_not_found`, `branch_not_found`, `freeze_not_found`, `pull_request_not_found`,
-    `exception_not_found` (no such group).
+    `exception_not_found` (no such group), `exception_rule_not_found`.
     """
     query = _filtered(uow, filters)
     keys = (PullRequestException.created_at, PullRequestException.id)
@@ -93,6 +96,8 @@ def _filtered(uow: UnitOfWork, filters: ExceptionFilters) -> Select[Any]:
         query = query.where(row.pull_request_id == known)
     if filters.request_group_id is not None:
         query = query.where(row.request_group_id == _known_group(uow, filters.request_group_id))
+    if filters.rule_id is not None:
+        query = query.where(row.rule_id == get_exception_rule(uow, filters.rule_id).id)
     return query
 
 
@@ -152,6 +157,7 @@ def _views(
         | blocking.get(row.id, _NOT_BLOCKING)
         | {
             "state": states[row.id],
+            "source": "person" if row.rule_name is None else "rule",
             "effective": row.id in reasons and reasons[row.id] is None,
             "ineffective_reason": reasons.get(row.id),
             "branch": place.branch,

@@ -10,6 +10,7 @@ _WORDS = {
     r"^[ -~]*$": "must contain only printable ASCII characters",
     r"^[^\x00-\x20\x7f]+$": "must not contain spaces or control characters",
     r"^[^\x00-\x1f\x7f]+$": _NO_CONTROL,
+    r"^[^\x00-\x1f\x7f]*$": _NO_CONTROL,
     r"^[^\x00-\x08\x0a-\x1f\x7f]*$": _NO_CONTROL,
     r"^[^\x00]*$": "must not contain the character U+0000",
     r'^("[!-~]{1,255}"|[!-~]{1,255})$': "must be 1 to 255 visible ASCII characters, without spaces",
@@ -25,6 +26,10 @@ _WORDS = {
     r"^[A-Z0-9]+$": "must contain only upper-case letters and digits, such as T0ACME",
     r"^[A-Z][A-Z0-9]+$": "must be an id of Slack, such as C0RELEASES",
     r"^https://[!-~]+$": "must be an https:// URL of visible ASCII characters",
+    r"^[A-Za-z0-9][A-Za-z0-9_-]*(\[bot\])?$": "must be a login at GitHub, such as octocat or dependabot[bot]",
+    r"^[A-Za-z0-9][A-Za-z0-9_-]*/[A-Za-z0-9_][A-Za-z0-9_.-]*$": (
+        "must be a team at GitHub, as organisation/team, such as acme/release-captains"
+    ),
     r"^[A-Z]{2}$": "must be two upper-case letters, such as GB",
     r"^[A-Z]{3}$": "must be three upper-case letters, such as EUR",
     r"^(/[A-Za-z0-9_.~-]+)+$": "must be a path, such as /settings/billing",

@@ -44,7 +44,7 @@ ADDITIVE_CODES = {
     401: "wrong_credentials",
     403: "origin_not_allowed sign_up_restricted wrong_password",
     404: "connection_not_found calendar_feed_not_found webhook_not_found webhook_delivery_not_found "
-    "slack_subscription_not_found import_not_found",
+    "slack_subscription_not_found import_not_found exception_rule_not_found",
     408: "request_timeout",
     412: "precondition_failed",
     409: "installation_suspended",
@@ -52,8 +52,8 @@ ADDITIVE_CODES = {
     422: "weak_password github_rejected",
     503: "too_many_connections busy",
 }
-"""Codes that the specification of `/v1` does not have: of signing in, connections, calendars, webhooks and HTTP, what
-GitHub rejects, and a suspended App."""
+"""Codes that the specification of `/v1` does not have: of signing in, connections, calendars, webhooks, rules of
+exceptions and HTTP, what GitHub rejects, and a suspended App."""
 FAMILIES = {
     400: "invalid_request",
     401: "unauthorized",

@@ -14,6 +14,7 @@ PATHS = {
     "update_repository": "/v1/repos/{repoId}",
     "update_branch": "/v1/branches/{branchId}",
     "update_schedule": "/v1/schedules/{scheduleId}",
+    "update_exception_rule": "/v1/exception-rules/{ruleId}",
     "update_slack_subscription": "/v1/slack/subscriptions/{slackSubscriptionId}",
     "update_webhook": "/v1/webhooks/{webhookId}",
 }
@@ -34,6 +35,7 @@ def ids(acme: Tenant, session: Session) -> dict[str, str]:
         "repoId": branch.repository_id,
         "branchId": branch.id,
         "scheduleId": factories.schedule(session, acme.organization).id,
+        "ruleId": factories.exception_rule(session, acme.organization).id,
         "slackSubscriptionId": factories.slack_subscription(session, acme.organization).id,
         "webhookId": factories.webhook(session, acme.organization).id,
     }

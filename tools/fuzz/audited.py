@@ -21,6 +21,7 @@ MAY_CHANGE_NOTHING = {
     "update_branch": "it has those settings already",
     "update_current_organization": "it has that name and those settings already",
     "update_schedule": "it is so already",
+    "update_exception_rule": "it is so already",
     "update_webhook": "it is so already",
     "skip_next_occurrence": "the named window is skipped already",
     "skip_occurrence": "the window is skipped already",

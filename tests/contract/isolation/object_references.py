@@ -97,7 +97,8 @@ def _least(node: Node) -> Any:
         return node["enum"][0]
     kind = node.get("type")
     if kind == "object":
-        return {name: _least(node["properties"][name]) for name in node.get("required", ())}
+        names = node.get("required") or [*node.get("properties", ())][: node.get("minProperties", 0)]
+        return {name: _least(node["properties"][name]) for name in names}
     if kind == "array":
         return [_least(node["items"])] if node.get("minItems") else []
     return node.get("example", {"boolean": True, "integer": node.get("minimum", 1)}.get(str(kind), "xxxxxxxx"))

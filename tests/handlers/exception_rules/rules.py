@@ -1,0 +1,42 @@
+"""Requests about rules of exceptions in tests."""
+
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.audit import AuditEntry
+from tests.handlers.callers import Caller
+
+RULES = "/v1/exception-rules"
+DOCS = {"paths": {"onlyMatching": ["docs/**", "*.md"]}}
+SMALL = {"changedLines": {"atMost": 200}}
+EVERYWHERE = {"scope": {"type": "organization"}, "freezes": "all"}
+WANTED = {
+    "name": "Documentation only",
+    "reason": "Documentation is not part of the release",
+    "appliesTo": EVERYWHERE,
+    "allow": {"all": [DOCS, SMALL]},
+    "limits": {"perFreeze": 20},
+}
+
+
+def new_rule(caller: Caller, **body: Any) -> dict[str, Any]:
+    answer = caller.post(RULES, {**WANTED, **body})
+    assert answer.status_code == 201, answer.text
+    shown: dict[str, Any] = answer.json()
+    return shown
+
+
+def path_of(rule: dict[str, Any]) -> str:
+    return f"{RULES}/{rule['id']}"
+
+
+def writable(rule: dict[str, Any]) -> dict[str, Any]:
+    """Return what of a rule as it is shown can be sent."""
+    return {name: rule[name] for name in ("name", "enabled", "reason", "appliesTo", "allow", "limits")}
+
+
+def entries(session: Session) -> list[AuditEntry]:
+    session.expire_all()
+    return list(session.scalars(select(AuditEntry).order_by(AuditEntry.id)))

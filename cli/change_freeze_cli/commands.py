@@ -9,6 +9,7 @@ from change_freeze_cli import __version__, views
 from change_freeze_cli.api import Api, checked_secret, segment
 from change_freeze_cli.arguments import ends, moment, pages, printing, run, scope_of, targets
 from change_freeze_cli.errors import REFUSED, RefusedError, UnclearError
+from change_freeze_cli.rule_commands import rules
 from change_freeze_cli.schedule_commands import schedules
 from change_freeze_cli.session import Session
 from change_freeze_cli.sign_in import sign_in
@@ -27,6 +28,7 @@ def main() -> None:
     """
 
 
+main.add_command(rules)
 main.add_command(schedules)
 
 

@@ -1,0 +1,65 @@
+"""The command `freeze`: the rules by which pull requests pass freezes."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy.orm import Session
+
+from tests import factories
+from tests.handlers.callers import Tenant
+from tests.handlers.command_line import Command, command_of
+
+ALLOW = {
+    "all": [
+        {"paths": {"onlyMatching": ["docs/**", "*.md"], "noneMatching": ["docs/api/**"]}},
+        {
+            "any": [
+                {"label": {"name": "hotfix", "setBy": {"teams": ["acme/captains"], "accounts": ["octocat"]}}},
+                {"author": {"accounts": ["dependabot[bot]"]}},
+                {"approvals": {"fromTeam": "acme/captains", "atLeast": 2}},
+            ]
+        },
+        {"head": {"sameRepository": True}},
+        {"changedLines": {"atMost": 200}},
+    ]
+}
+SHOWN = """\
+  scope    everything
+  freezes  every freeze
+  reason   Documentation is not part of the release
+  limit    20 pull requests for each freeze
+  used     by 0 pull requests
+  lets in  what meets all of:
+    - only files that match docs/** or *.md and no file that matches docs/api/**
+    - one of:
+      - the label hotfix set by @acme/captains or octocat
+      - dependabot[bot] as author, and as verified signer of every commit
+      - 2 approvals from @acme/captains
+    - a head in the repository itself
+    - at most 200 changed lines
+"""
+
+
+@pytest.fixture
+def freeze(acme: Tenant, served: str, tmp_path: Path) -> Command:
+    return command_of(acme, served, tmp_path)
+
+
+class TestRules:
+    def test_rule_is_shown_in_words_by_id_and_name(self, freeze: Command, acme: Tenant, session: Session) -> None:
+        rule = factories.exception_rule(session, acme.organization, name="Docs", allow=ALLOW, per_freeze=20)
+        for reference in (rule.id, "docs"):
+            first, *lines = freeze("rules", "show", reference).stdout.splitlines(keepends=True)
+            assert first == f"{rule.id}  Docs  on\n"
+            assert "".join(line for line in lines if not line.startswith("  by ")) == SHOWN
+        assert freeze.json("rules", "show", "Docs")["allow"] == ALLOW
+
+    def test_rules_are_listed(self, freeze: Command, acme: Tenant, session: Session) -> None:
+        assert freeze("rules", "list").stdout == "No rules.\n"
+        rule = factories.exception_rule(session, acme.organization, name="Docs", enabled=False)
+        [_titles, line] = freeze("rules", "list").stdout.splitlines()
+        assert line.split()[:3] == [rule.id, "Docs", "off"]
+
+    def test_rule_that_is_not_there_is_refused(self, freeze: Command) -> None:
+        unknown = freeze("rules", "show", "Docs")
+        assert (unknown.exit_code, unknown.stderr) == (1, "freeze: No rule has the name Docs.\n")

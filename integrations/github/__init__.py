@@ -9,6 +9,7 @@ from integrations.github.application import GitHub
 from integrations.github.budget import Allowance, Budget
 from integrations.github.client import InstallationClient
 from integrations.github.errors import INACTIVE_INSTALLATION, ErrorKind, GitHubError
+from integrations.github.rule_facts import FactKinds
 from integrations.github.settings import CALL_DEADLINE_SECONDS, GitHubSettings, graphql_url_of
 from integrations.github.values import (
     BranchHeads,
@@ -39,6 +40,7 @@ __all__ = [
     "CheckState",
     "CheckWrite",
     "ErrorKind",
+    "FactKinds",
     "GitHub",
     "GitHubError",
     "GitHubSettings",

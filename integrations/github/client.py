@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
-from integrations.github import checks, heads, ruleset_batches, rulesets, tips
+from integrations.github import checks, heads, rule_facts, ruleset_batches, rulesets, tips
 from integrations.github.activity import Activity, PullOfCommit, list_activity, list_pulls_of_commit
 from integrations.github.budget import Budget
 from integrations.github.calls import BeforeRequest, Calls, path
@@ -25,6 +25,7 @@ from integrations.github.values import (
     branch_from_rest,
     repository_from_rest,
 )
+from rules.exceptions.facts import ChangedFiles, Commit, RuleFacts, Unknown
 
 
 class InstallationClient:
@@ -197,6 +198,32 @@ class InstallationClient:
     def create_rulesets(self, creations: Sequence[tuple[str, Mapping[str, Any]]]) -> list[CreatedRuleset | GitHubError]:
         """Create up to 20 rulesets, node id of the repository and body, as `write_rulesets` writes them."""
         return ruleset_batches.create_rulesets(self._calls, creations)
+
+    def team_members(self, organization_id: int, team_id: int) -> frozenset[int]:
+        """Return the ids of the accounts in a team, and in the teams below it; one call per hundred (members:read)."""
+        return rule_facts.team_members(self._calls, organization_id, team_id)
+
+    def rule_facts(self, node_ids: Sequence[str], kinds: rule_facts.FactKinds) -> list[RuleFacts | GitHubError]:
+        """Return the facts of pull requests, in the given order, with one query: the caller makes the batches.
+
+        Commits are not read, nor the former names of files, nor more than a hundred files. The failure of one pull
+        request takes its place; an exception concerns all of them.
+        """
+        return rule_facts.rule_facts(self._calls, node_ids, kinds)
+
+    def all_files(self, owner: str, name: str, number: int, expected: int) -> ChangedFiles | Unknown:
+        """Return all files of a pull request, with former names; one call per hundred.
+
+        `Unknown` above 3,000, and if there are not as many as expected.
+        """
+        return rule_facts.all_files(self._calls, owner, name, number, expected)
+
+    def commits_of(self, owner: str, name: str, number: int, head_sha: str) -> tuple[Commit, ...] | Unknown:
+        """Return the commits of a pull request whose head this is; one call per hundred.
+
+        `Unknown` for 250 and more, of which GitHub lists no more, and if the head is another one by now.
+        """
+        return rule_facts.commits_of(self._calls, owner, name, number, head_sha)
 
     def activity(self, owner: str, name: str, branch: str, since: datetime) -> list[Activity]:
         """Return the activities of a branch at `since` or later, newest first; one call per hundred.

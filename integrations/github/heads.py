@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -101,6 +102,7 @@ def _pull(node: Mapping[str, Any]) -> PullHead:
         auto_merge=node.get("autoMergeRequest") is not None,
         review_decision=decision.lower() if isinstance(decision, str) else None,
         in_queue=bool(node["isInMergeQueue"]),
+        updated_at=datetime.fromisoformat(node["updatedAt"]),
     )
 
 

@@ -14,7 +14,7 @@ RATE = "rateLimit{limit cost remaining resetAt}"
 REPOSITORY = "id databaseId name owner{login} isPrivate isArchived defaultBranchRef{name}"
 _PULLS = """fragment Pulls on PullRequestConnection{
  pageInfo{hasNextPage endCursor}
- nodes{id number title url isDraft headRefOid headRefName baseRefName reviewDecision isInMergeQueue
+ nodes{id number title url isDraft headRefOid headRefName baseRefName reviewDecision isInMergeQueue updatedAt
   author{login} autoMergeRequest{enabledAt}}
 }
 """

@@ -84,6 +84,8 @@ class PullHead:
     review_decision: str | None
     """`approved`, `changes_requested`, `review_required`, or None if no review is required."""
     in_queue: bool
+    updated_at: datetime
+    """GitHub's clock, in whole seconds."""
     checks: tuple[CheckState, ...] = ()
     """When read back: the newest run of each name that this App has on `head_sha`."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, TypeVar
 
-from rules.exceptions.facts import Account, ChangedFiles, Commit, Label, PullRequestFacts, TeamMembers, Unknown
+from rules.exceptions.facts import ChangedFiles, Commit, GitHubAccount, Label, RuleFacts, TeamMembers, Unknown
 from rules.exceptions.language import (
     Allow,
     Alternatives,
@@ -64,7 +64,7 @@ class Evaluation:
 class Evidence:
     """What one pull request is judged by."""
 
-    facts: PullRequestFacts
+    facts: RuleFacts
     head_since: datetime
     """When we recorded the head as that of the pull request, by our clock."""
     identities: Identities
@@ -275,7 +275,7 @@ def _wrong_approvals(condition: HasApprovals, evidence: Evidence) -> str | None:
     return None if found >= condition.at_least else f"It has {found}, not counting those who wrote the head."
 
 
-def _independent(people: Sequence[Account], evidence: Evidence) -> int:
+def _independent(people: Sequence[GitHubAccount], evidence: Evidence) -> int:
     """Return how many of these people count: those who have not written the head, if nobody may decide on their own."""
     if evidence.self_approval:
         return len(people)

@@ -23,7 +23,7 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class GitHubAccount:
     """A person or a bot at GitHub."""
 
     id: int
@@ -58,7 +58,7 @@ class Label:
     """A label that the pull request has, and who set it last."""
 
     name: str
-    set_by: Account | None
+    set_by: GitHubAccount | None
     """None: GitHub does not say, such as of an account that is gone."""
     set_at: datetime | None
     changed_at: datetime | None = None
@@ -69,7 +69,7 @@ class Label:
 class Approval:
     """The last review of an account that approves or rejects; one that was dismissed is none."""
 
-    by: Account
+    by: GitHubAccount
     commit: str
     submitted_at: datetime
 
@@ -89,13 +89,15 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class PullRequestFacts:
+class RuleFacts:
     """What GitHub shows of a pull request, all of one head and one base."""
 
     number: int
     head_sha: str
     base: str
-    author: Account | Unknown
+    updated_at: datetime
+    """When GitHub says that it last changed, in whole seconds."""
+    author: GitHubAccount | Unknown
     same_repository: bool
     """Whether the head is a branch of the repository itself; False also if the fork is gone."""
     changed_lines: int

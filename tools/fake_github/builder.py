@@ -12,6 +12,7 @@ from tools.fake_github.model.records import Account, Installation, PullRequest, 
 from tools.fake_github.model.repositories import add_repository
 from tools.fake_github.model.roles import give
 from tools.fake_github.model.rulesets import create_ruleset
+from tools.fake_github.model.teams import set_members
 from tools.fake_github.model.world import Actor
 from tools.fake_github.seeding import add_pull_request, require_check, require_queue
 
@@ -76,6 +77,11 @@ class OrganizationBuilder:
         world = self.github.world
         world.teams[number] = [world.add_account(login, "User").login.lower() for login in logins]
         return self
+
+    def team_named(self, slug: str, *logins: str) -> int:
+        """Give a team these members, and make it if it is not there; return its id."""
+        with self.github.world.lock:
+            return set_members(self.github.world, Actor(self.github.maintainer), self.account, slug, list(logins))
 
     def repository(self, name: str, default_branch: str = "main", branches: tuple[str, ...] = ()) -> RepositoryBuilder:
         """Add a repository, or go on with the one of that name."""

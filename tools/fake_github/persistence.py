@@ -17,11 +17,13 @@ from tools.fake_github.model.records import (
     CheckSuite,
     Commit,
     Installation,
+    Label,
     PullRequest,
     QueueEntry,
     Repository,
     Review,
     Ruleset,
+    TimelineItem,
 )
 from tools.fake_github.model.world import World
 from tools.simulation.process import read_state, replace_file
@@ -45,6 +47,7 @@ def dump(github: Core) -> bytes:
                 "moved": world.moved,
                 "rights": world.rights,
                 "teams": world.teams,
+                "teamSlugs": world.team_slugs,
                 "rulesets": list(world.rulesets.values()),
                 "protections": list(world.protections.values()),
                 "installations": list(world.installations.values()),
@@ -97,16 +100,20 @@ def restore(world: World, state: dict[str, Any]) -> None:
     world.moved.update(state["moved"])
     world.rights.update(state.get("rights", {}))
     world.teams.update({int(number): members for number, members in state.get("teams", {}).items()})
+    world.team_slugs.update(state.get("teamSlugs", {}))
 
 
 def _repository(each: dict[str, Any]) -> Repository:
     commits = {sha: Commit(**commit) for sha, commit in each.pop("commits").items()}
     pulls = {int(number): _pull(pull) for number, pull in each.pop("pulls").items()}
     activities = [Activity(**activity) for activity in each.pop("activities", ())]
-    return Repository(**each, commits=commits, pulls=pulls, activities=activities)
+    labels = [Label(**label) for label in each.pop("labels", ())]
+    return Repository(**each, commits=commits, pulls=pulls, activities=activities, labels=labels)
 
 
 def _pull(each: dict[str, Any]) -> PullRequest:
     auto_merge = each.pop("auto_merge")
     reviews = [Review(**review) for review in each.pop("reviews", ())]
-    return PullRequest(**each, auto_merge=AutoMerge(**auto_merge) if auto_merge else None, reviews=reviews)
+    timeline = [TimelineItem(**item) for item in each.pop("timeline", ())]
+    made = AutoMerge(**auto_merge) if auto_merge else None
+    return PullRequest(**each, auto_merge=made, reviews=reviews, timeline=timeline)

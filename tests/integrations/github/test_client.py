@@ -41,6 +41,7 @@ def pulls(*numbers: int, after: str | None = None) -> dict[str, Any]:
                 "baseRefName": "main",
                 "reviewDecision": "APPROVED",
                 "isInMergeQueue": False,
+                "updatedAt": "2026-11-01T00:00:00Z",
                 "author": {"login": "ann"},
                 "autoMergeRequest": {"enabledAt": "2026-11-01T00:00:00Z"},
             }

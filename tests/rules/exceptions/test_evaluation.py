@@ -8,23 +8,23 @@ import pytest
 
 from rules.exceptions.evaluation import Evaluation, Evidence, evaluate
 from rules.exceptions.facts import (
-    Account,
     Approval,
     ChangedFile,
     ChangedFiles,
     Commit,
+    GitHubAccount,
     Label,
-    PullRequestFacts,
+    RuleFacts,
     TeamMembers,
     Unknown,
 )
 from rules.exceptions.language import Identities, Team, parse_allow
 
 CAPTAIN, BOT, AUTHOR, MALLORY = (
-    Account(1, "captain"),
-    Account(2, "bot[bot]"),
-    Account(3, "author"),
-    Account(4, "mallory"),
+    GitHubAccount(1, "captain"),
+    GitHubAccount(2, "bot[bot]"),
+    GitHubAccount(3, "author"),
+    GitHubAccount(4, "mallory"),
 )
 IDENTITIES = Identities(
     accounts={"captain": CAPTAIN.id, "bot[bot]": BOT.id}, teams={"acme/captains": Team(id=7, organization_id=70)}
@@ -45,7 +45,7 @@ OWN_LABEL = "It was set by captain, who wrote the head."
 OLD_LABEL = "It was set before this head and base were seen; set it again."
 
 
-def commit(author: Account, sha: str = HEAD, **changes: Any) -> Commit:
+def commit(author: GitHubAccount, sha: str = HEAD, **changes: Any) -> Commit:
     """Return a commit that an account wrote and signed."""
     return replace(Commit(sha, author.id, author.id, author.id), **changes)
 
@@ -57,10 +57,11 @@ def files(*paths: str | tuple[str, str]) -> ChangedFiles:
     )
 
 
-FACTS = PullRequestFacts(
+FACTS = RuleFacts(
     number=12,
     head_sha=HEAD,
     base="main",
+    updated_at=LATER,
     author=AUTHOR,
     same_repository=True,
     changed_lines=10,

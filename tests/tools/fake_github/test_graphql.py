@@ -11,7 +11,8 @@ from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.graph.documents import SCHEMA
 from tools.fake_github.model.classic import protect
-from tools.fake_github.model.pulls import review
+from tools.fake_github.model.labels import add_label
+from tools.fake_github.model.pulls import note, review
 from tools.fake_github.model.world import Actor
 
 CHECK = "change-freeze/main"
@@ -241,7 +242,11 @@ def test_every_field_of_the_graphql_schema_resolves(
     ]
     web.ruleset(name="Bypassed", enforcement="active", bypass_actors=actors)
     pull = web.pull_request(checks={CHECK: "success"}, autoMerge=True)
-    review(github.world, github.maintainer, pull, "COMMENTED")
+    review(github.world, github.maintainer, web.record, pull, "COMMENTED")
+    review(github.world, github.maintainer, web.record, pull, "APPROVED")
+    add_label(github.world, Actor(github.maintainer), web.record, pull, "hotfix")
+    for kind in ("HeadRefForcePushedEvent", "BaseRefChangedEvent"):
+        note(github.world, Actor(github.maintainer), pull, kind, before="main", after="main")
     enqueue = "mutation($i:EnqueuePullRequestInput!){enqueuePullRequest(input:$i){mergeQueueEntry{id}}}"
     github.world.installations[1001].permissions["pull_requests"] = "write"
     fresh = bot.graphql(enqueue, {"i": {"pullRequestId": pull.node_id}})

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from githubkit import GitHub, TokenAuthStrategy
 from githubkit.exception import RequestFailed
-from githubkit_schemas.latest.models import PrivateUser
+from githubkit_schemas.latest.models import PrivateUser, SimpleUser
 
 from tests.tools.fake_github.conftest import client
 from tools.fake_github import FakeGitHub
@@ -120,6 +120,14 @@ def parse_pull_requests(person: GitHub[Any]) -> int:
     assert review.state == "APPROVED"
     reviews: Any = person.rest.pulls.list_reviews(*PLACE, made.number).parsed_data
     assert [found.id for found in reviews] == [review.id]
+    dismissal: Any = {"message": "It changes more by now", "event": "DISMISS"}
+    dismissed = person.rest.pulls.dismiss_review(*PLACE, made.number, review.id, data=dismissal).parsed_data
+    assert dismissed.state == "DISMISSED"
+    issues: Any = person.rest.issues
+    assert [label.name for label in issues.add_labels(*PLACE, made.number, labels=["fix"]).parsed_data] == ["fix"]
+    assert issues.update_label(*PLACE, "fix", new_name="hotfix").parsed_data.name == "hotfix"
+    assert person.rest.pulls.get(*PLACE, made.number).parsed_data.labels[0].name == "hotfix"
+    assert issues.remove_label(*PLACE, made.number, "hotfix").parsed_data == []
     commits: Any = person.rest.pulls.list_commits(*PLACE, made.number).parsed_data
     assert [found.sha for found in commits] == [made.head.sha]
     files: Any = person.rest.pulls.list_files(*PLACE, made.number).parsed_data
@@ -201,6 +209,15 @@ def installer(github: FakeGitHub) -> GitHub[Any]:
     return client(github.base_url, TokenAuthStrategy(token))
 
 
+def parse_people(person: GitHub[Any], bot: GitHub[Any], github: FakeGitHub) -> None:
+    number = github.organization("acme").team_named("captains", "ada")
+    assert person.rest.users.get_by_username("ada").parsed_data.login == "ada"
+    assert bot.rest.teams.get_by_name("acme", "captains").parsed_data.id == number
+    acme = person.rest.orgs.get("acme").parsed_data.id
+    members = bot.request("GET", f"/organizations/{acme}/team/{number}/members", response_model=list[SimpleUser])
+    assert [member.login for member in members.parsed_data] == ["ada"]
+
+
 def parse_repositories(person: GitHub[Any], bot: GitHub[Any], github: FakeGitHub) -> None:
     assert person.rest.repos.get(*PLACE).parsed_data.full_name == "acme/web"
     assert len(person.rest.repos.list_for_org("acme").parsed_data) == 1
@@ -236,6 +253,7 @@ def test_every_endpoint_is_parsed_by_the_typed_client(
     parse_rulesets(person)
     parse_classic_protection(person)
     assert person.rest.pulls.merge(*PLACE, number).parsed_data.merged
+    parse_people(person, bot, github)
     parse_repositories(person, bot, github)
     bot.rest.apps.revoke_installation_access_token()
     app.rest.apps.suspend_installation(1001)

@@ -97,8 +97,9 @@ def _commit(suite: CheckSuite, _args: Args, context: Context) -> CommitOf | None
 @resolver("CheckSuite", "matchingPullRequests")
 def _matching(suite: CheckSuite, args: Args, context: Context) -> Connection:
     base = args.get("baseRefName")
+    repository = repository_of(context, suite)
     pulls = list(context.world.open_at.get((suite.repository_id, suite.head_sha), {}).values())
-    found = select_pulls([pull for pull in pulls if not base or pull.base_ref == base], args)
+    found = select_pulls([pull for pull in pulls if not base or pull.base_ref == base], args, repository)
     return connect("matchingPullRequests", found, args, lambda pull: pull.number)
 
 

@@ -15,6 +15,7 @@ from tools.fake_github.graph import (
     rule_fields,
     ruleset_mutations,
     search,
+    timeline_fields,
     values,
 )
 from tools.fake_github.graph.costs import MAX_NODES, measure
@@ -33,6 +34,7 @@ RESOLVER_MODULES = (
     rule_fields,
     ruleset_mutations,
     search,
+    timeline_fields,
     values,
 )  # imported because they register resolvers
 TYPE_OF_STATUS = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "NOT_FOUND"}

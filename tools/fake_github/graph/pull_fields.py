@@ -34,14 +34,15 @@ def _state(pull: PullRequest) -> str:
     return "MERGED" if pull.merged_at else pull.state.upper()
 
 
-def select_pulls(found: list[PullRequest], args: Args) -> list[PullRequest]:
+def select_pulls(found: list[PullRequest], args: Args, repository: Repository) -> list[PullRequest]:
     """Apply `states`, `headRefName`, `labels` and `orderBy`."""
     if (states := args.get("states")) is not None:
         found = [pull for pull in found if _state(pull) in states]
     if head := args.get("headRefName"):
         found = [pull for pull in found if pull.head_ref == head]
     if args.get("labels"):
-        return []  # no pull request here has labels
+        wanted = {label.id for label in repository.labels if label.name in args["labels"]}
+        found = [pull for pull in found if wanted & set(pull.label_ids)]
     order = args.get("orderBy")
     if order:
         key = ORDERS[order["field"]]
@@ -57,7 +58,7 @@ def _pulls(repository: Repository, args: Args, context: Context) -> Connection:
         args = {**args, "states": None}
     else:
         found = [pull for pull in repository.pulls.values() if not base or pull.base_ref == base]
-    return connect("pullRequests", select_pulls(found, args), args, lambda pull: pull.number)
+    return connect("pullRequests", select_pulls(found, args, repository), args, lambda pull: pull.number)
 
 
 @resolver("Repository", "pullRequest")
@@ -70,7 +71,7 @@ def _pulls_of_ref(ref: RefOf, args: Args, _context: Context) -> Connection:
     base = args.get("baseRefName")
     found = [pull for pull in ref.repository.pulls.values() if pull.head_ref == ref.branch]
     found = [pull for pull in found if not base or pull.base_ref == base]
-    return connect("associatedPullRequests", select_pulls(found, args), args, lambda pull: pull.number)
+    return connect("associatedPullRequests", select_pulls(found, args, ref.repository), args, lambda pull: pull.number)
 
 
 @resolver("Commit", "associatedPullRequests")
@@ -81,11 +82,15 @@ def _pulls_of_commit(value: CommitOf, args: Args, _context: Context) -> Connecti
     return connect("associatedPullRequests", found, args, lambda pull: pull.number)
 
 
+def _head_repository(pull: PullRequest, context: Context) -> Repository:
+    return repository_of(context, pull) if pull.fork_id is None else context.world.repositories[pull.fork_id]
+
+
 def _page(pull: PullRequest, context: Context) -> str:
     return f"/{context.world.full_name(repository_of(context, pull))}/pull/{pull.number}"
 
 
-for _field in ("repository", "baseRepository", "headRepository"):
+for _field in ("repository", "baseRepository"):
     resolver("PullRequest", _field)(lambda pull, _args, context: repository_of(context, pull))
 
 
@@ -101,11 +106,12 @@ resolver("PullRequest", "body")(lambda pull, _args, _context: pull.body or "")
 resolver("PullRequest", "state")(lambda pull, _args, _context: _state(pull))
 resolver("PullRequest", "merged")(lambda pull, _args, _context: pull.merged_at is not None)
 resolver("PullRequest", "closed")(lambda pull, _args, _context: pull.state == "closed")
-resolver("PullRequest", "isCrossRepository")(lambda _pull, _args, _context: False)
+resolver("PullRequest", "headRepository")(lambda pull, _args, context: _head_repository(pull, context))
+resolver("PullRequest", "isCrossRepository")(lambda pull, _args, _context: pull.fork_id is not None)
 resolver("PullRequest", "author")(lambda pull, _args, context: context.world.accounts.get(pull.author_id))
 resolver("PullRequest", "mergedBy")(lambda pull, _args, context: context.world.accounts.get(pull.merged_by_id))
 resolver("PullRequest", "headRepositoryOwner")(
-    lambda pull, _args, context: context.world.owner(repository_of(context, pull))
+    lambda pull, _args, context: context.world.owner(_head_repository(pull, context))
 )
 resolver("PullRequest", "mergeable")(lambda pull, _args, _context: MERGEABLE[pull.mergeable])
 

@@ -1,4 +1,4 @@
-"""What people say about a pull request and put on it, and what it changes. Nobody can set labels or the like here."""
+"""What people say about a pull request, and what it changes. Nobody can assign it or react to it here."""
 
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ from tools.fake_github.model import changes
 from tools.fake_github.model.changes import FileDifference
 from tools.fake_github.model.records import PullRequest, Review
 
+CHANGE_TYPES = {"removed": "DELETED"}
 REACTIONS = ("THUMBS_UP", "THUMBS_DOWN", "LAUGH", "HOORAY", "CONFUSED", "HEART", "ROCKET", "EYES")
 
 
@@ -28,7 +29,7 @@ def _empty(kind: str, *names: str) -> None:
         resolver(kind, name)(lambda _value, args, _context: connect("items", [], args, str))
 
 
-_empty("PullRequest", "assignees", "comments", "labels", "projectCards", "projectItems", "reviewRequests")
+_empty("PullRequest", "assignees", "comments", "projectCards", "projectItems", "reviewRequests")
 _empty("ReactionGroup", "reactors", "users")
 for _name in ("milestone", "potentialMergeCommit"):
     resolver("PullRequest", _name)(lambda _pull, _args, _context: None)
@@ -63,6 +64,12 @@ def _reviews(pull: PullRequest, args: Args, context: Context) -> Connection:
 @resolver("PullRequest", "latestReviews")
 def _latest_reviews(pull: PullRequest, args: Args, _context: Context) -> Connection:
     return _listed(pull, list({review.author_id: review for review in pull.reviews}.values()), args)
+
+
+@resolver("PullRequest", "latestOpinionatedReviews")
+def _opinions(pull: PullRequest, args: Args, _context: Context) -> Connection:
+    opinions = [review for review in pull.reviews if review.state != "COMMENTED"]
+    return _listed(pull, list({review.author_id: review for review in opinions}.values()), args)
 
 
 def _of_review(name: str, attribute: str) -> None:
@@ -110,7 +117,9 @@ def _files(pull: PullRequest, args: Args, context: Context) -> Connection:
 
 
 attributes("PullRequestChangedFile", path="path")
-resolver("PullRequestChangedFile", "changeType")(lambda each, _args, _context: each.status.upper())
+resolver("PullRequestChangedFile", "changeType")(
+    lambda each, _args, _context: CHANGE_TYPES.get(each.status, each.status.upper())
+)
 resolver("PullRequest", "changedFiles")(lambda pull, _args, context: len(_differences(pull, context)))
 
 

@@ -153,6 +153,7 @@ for _name in [
     "PullRequestChangedFile",
     "PullRequestCommit",
     "PullRequestReview",
+    "PullRequestTimelineItems",
     "ReactingUser",
     "Reactor",
     "Ref",

@@ -126,6 +126,8 @@ def move(world: World, actor: Actor, repository: Repository, name: str, sha: str
     repository.pushed_at = world.now()
     announce_push(world, actor, repository, name, (before, sha), how)
     for pull in list(world.open_from[repository.id, name].values()):
+        if how == "force_push":
+            pulls.note(world, actor, pull, "HeadRefForcePushedEvent")
         pulls.synchronize(world, actor, repository, pull, sha)
 
 

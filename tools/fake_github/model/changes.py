@@ -2,7 +2,7 @@
 
 import base64
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tools.fake_github.model.branches import file_at
 from tools.fake_github.model.records import Commit, PullRequest, Repository
@@ -15,10 +15,14 @@ class FileDifference:
     path: str
     before: str | None
     after: str | None
+    previous_path: str | None = None
+    """Of a renamed file; only renames without another change are found here."""
 
     @property
     def status(self) -> str:
-        """Return GitHub's word: added, removed or modified."""
+        """Return GitHub's word: added, removed, modified or renamed."""
+        if self.previous_path is not None:
+            return "renamed"
         if self.before is None:
             return "added"
         return "removed" if self.after is None else "modified"
@@ -77,7 +81,19 @@ def files_of(repository: Repository, pull: PullRequest) -> list[FileDifference]:
         FileDifference(path, file_at(repository, start, path) if start else None, _last(commits, path))
         for path in sorted({path for commit in commits for path in commit.files})
     ]
-    return [each for each in found if each.before != each.after]
+    return _with_renames([each for each in found if each.before != each.after])
+
+
+def _with_renames(found: list[FileDifference]) -> list[FileDifference]:
+    """Turn a removed and an added file of one content into a rename."""
+    removed = {each.before: each for each in found if each.after is None}
+    renames = {each.path: removed.pop(each.after) for each in found if each.before is None and each.after in removed}
+    gone = {each.path for each in renames.values()}
+    return [
+        replace(each, before=each.after, previous_path=renames[each.path].path) if each.path in renames else each
+        for each in found
+        if each.path not in gone
+    ]
 
 
 def _base(repository: Repository, pull: PullRequest) -> str:

@@ -23,10 +23,13 @@ EVENTS = [
     "create",
     "delete",
     "merge_group",
+    "membership",
     "pull_request",
+    "pull_request_review",
     "push",
     "repository",
     "repository_ruleset",
+    "team",
 ]
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tools.fake_github.model.identifiers import node_id
-from tools.fake_github.model.records import Account, AutoMerge, PullRequest, Repository, Review
+from tools.fake_github.model.records import Account, AutoMerge, PullRequest, Repository, Review, TimelineItem
 from tools.fake_github.model.refusals import Refusal, validation_failed
 from tools.fake_github.model.world import Actor, Event, World
 
@@ -86,15 +86,39 @@ def synchronize(world: World, actor: Actor, repository: Repository, pull: PullRe
     announce(world, actor, repository, pull, "synchronize", before=before, after=sha)
 
 
-def review(world: World, author: Account, pull: PullRequest, state: str, body: str = "") -> Review:
+def note(world: World, actor: Actor, pull: PullRequest, kind: str, **facts: str) -> None:
+    """Add an item to the timeline of a pull request."""
+    number = world.next_id()
+    item = TimelineItem(number, node_id(kind, number), kind, actor.account.id, world.now(), **facts)
+    pull.timeline.append(item)
+    pull.updated_at = item.created_at
+
+
+def review(
+    world: World, author: Account, repository: Repository, pull: PullRequest, state: str, body: str = ""
+) -> Review:
     """Add a review, and take it into account: APPROVED or CHANGES_REQUESTED decide, COMMENTED does not."""
     number, now = world.next_id(), world.now()
     made = Review(number, node_id("PRR", number), author.id, state, body, pull.head_sha, now)
     pull.reviews.append(made)
     if state != "COMMENTED":
         pull.review_decision, pull.updated_at = state, now
-    world.changes += 1
+    world.emit(Event("pull_request_review", "submitted", author, repository, {"pull": pull, "review": made}))
     return made
+
+
+def dismiss(world: World, actor: Actor, repository: Repository, pull: PullRequest, review_id: int) -> Review:
+    """Dismiss a review that approves or requests changes."""
+    found = next((review for review in pull.reviews if review.id == review_id), None)
+    if found is None:
+        raise Refusal(404, "Not Found")
+    if found.state not in {"APPROVED", "CHANGES_REQUESTED"}:
+        raise Refusal(422, "Can not dismiss a commented pull request review")
+    found.state, pull.updated_at = "DISMISSED", world.now()
+    decided = [each.state for each in pull.reviews if each.state in {"APPROVED", "CHANGES_REQUESTED"}]
+    pull.review_decision = decided[-1] if decided else None
+    world.emit(Event("pull_request_review", "dismissed", actor.account, repository, {"pull": pull, "review": found}))
+    return found
 
 
 def close(world: World, actor: Actor, repository: Repository, pull: PullRequest, merge_sha: str | None = None) -> None:
@@ -137,6 +161,7 @@ def edit(
 ) -> None:
     """Change title, body or base branch."""
     changes: dict[str, object] = {}
+    before = pull.base_ref
     if base is not None and base != pull.base_ref:
         if pull.state != "open":
             raise validation_failed(
@@ -155,6 +180,8 @@ def edit(
         changes["title"], pull.title = {"from": pull.title}, title
     if body is not None and body != pull.body:
         changes["body"], pull.body = {"from": pull.body or ""}, body
+    if "base" in changes:
+        note(world, actor, pull, "BaseRefChangedEvent", before=before, after=pull.base_ref)
     if changes:
         pull.updated_at = world.now()
         announce(world, actor, repository, pull, "edited", changes=changes)

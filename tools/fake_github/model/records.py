@@ -33,6 +33,34 @@ class Commit:
     author_id: int
     date: str
     files: dict[str, str | None] = field(default_factory=dict)
+    committer_id: int | None = None  # None: the author
+    verified: bool = False  # whether GitHub has verified a signature of the committer
+    known: bool = True  # whether accounts have the addresses of author and committer
+
+
+@dataclass(slots=True)
+class Label:
+    """A label of a repository."""
+
+    id: int
+    node_id: str
+    name: str
+    created_at: str
+    updated_at: str
+
+
+@dataclass(slots=True)
+class TimelineItem:
+    """Something that happened to a pull request: the name of its type in the graph, and what that shows."""
+
+    id: int
+    node_id: str
+    kind: str  # LabeledEvent | HeadRefForcePushedEvent | BaseRefChangedEvent
+    actor_id: int
+    created_at: str
+    label_id: str | None = None
+    before: str | None = None  # the base branch
+    after: str | None = None
 
 
 @dataclass(slots=True)
@@ -53,7 +81,7 @@ class Review:
     id: int
     node_id: str
     author_id: int
-    state: str  # APPROVED | CHANGES_REQUESTED | COMMENTED
+    state: str  # APPROVED | CHANGES_REQUESTED | COMMENTED | DISMISSED
     body: str
     commit_id: str
     submitted_at: str
@@ -86,6 +114,9 @@ class PullRequest:
     review_decision: str | None = None  # APPROVED | CHANGES_REQUESTED | REVIEW_REQUIRED
     mergeable: bool | None = True
     reviews: list[Review] = field(default_factory=list)
+    label_ids: list[int] = field(default_factory=list)
+    timeline: list[TimelineItem] = field(default_factory=list)
+    fork_id: int | None = None  # the repository of its head; None: its own
 
 
 @dataclass(slots=True)
@@ -177,6 +208,7 @@ class Repository:
     commits: dict[str, Commit] = field(default_factory=dict)
     pulls: dict[int, PullRequest] = field(default_factory=dict)
     activities: list[Activity] = field(default_factory=list)
+    labels: list[Label] = field(default_factory=list)
 
 
 @dataclass(slots=True)

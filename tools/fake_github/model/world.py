@@ -93,6 +93,7 @@ class World:
         self.rights: dict[str, dict[str, str]] = {}
         """Login → account or `owner/name`, in lower case → level; an account's `admin` is its owner."""
         self.teams: dict[int, list[str]] = {}  # a team's id to the logins of its members, in lower case
+        self.team_slugs: dict[str, int] = {}  # `organisation/slug`, in lower case, to the team's id
         self.moved: dict[str, int] = {}  # an old full name, in lower case, to the repository's id
         self.owned: dict[int, dict[int, Repository]] = defaultdict(dict)
         self.rulesets: dict[int, Ruleset] = {}

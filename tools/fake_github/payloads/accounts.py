@@ -116,6 +116,28 @@ def person_json(view: View, account: Account) -> Json:
     }
 
 
+def team_json(view: View, organization: Account, number: int, slug: str) -> Json:
+    """Shape a team of an organisation."""
+    url = f"{view.base}/organizations/{organization.id}/team/{number}"
+    return {
+        "id": number,
+        "node_id": f"T_{number}",
+        "name": slug,
+        "slug": slug,
+        "description": None,
+        "privacy": "closed",
+        "notification_setting": "notifications_enabled",
+        "url": url,
+        "html_url": f"{view.base}/orgs/{organization.login}/teams/{slug}",
+        "members_url": f"{url}/members{{/member}}",
+        "repositories_url": f"{url}/repos",
+        "permission": "pull",
+        "type": "organization",
+        "organization_id": organization.id,
+        "parent": None,
+    }
+
+
 def collaborator_json(view: View, account: Account, role: str, permissions: dict[str, bool]) -> Json:
     """Shape a person with what they may do in a repository."""
     return {**account_json(view, account.id), "permissions": permissions, "role_name": role}

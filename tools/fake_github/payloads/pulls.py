@@ -4,7 +4,7 @@ from tools.fake_github.model import changes
 from tools.fake_github.model.branches import blob_sha
 from tools.fake_github.model.changes import FileDifference
 from tools.fake_github.model.merges import merge_state
-from tools.fake_github.model.records import AutoMerge, PullRequest, Repository, Review
+from tools.fake_github.model.records import AutoMerge, Label, PullRequest, Repository, Review
 from tools.fake_github.model.world import Actor
 from tools.fake_github.payloads.accounts import GHOST, account_json
 from tools.fake_github.payloads.repositories import repository_json, repository_url
@@ -61,6 +61,26 @@ def _addresses(view: View, repository: Repository, pull: PullRequest) -> Json:
     }
 
 
+def head_repository(view: View, repository: Repository, pull: PullRequest) -> Repository:
+    """Return the repository of a head: a fork, or its own."""
+    return repository if pull.fork_id is None else view.world.repositories[pull.fork_id]
+
+
+def label_json(view: View, repository: Repository, label: Label) -> Json:
+    """Shape a label."""
+    return {
+        "id": label.id,
+        "node_id": label.node_id,
+        "url": f"{repository_url(view, repository)}/labels/{label.name}",
+        "name": label.name,
+        "description": None,
+        "color": "ededed",
+        "default": False,
+        "archived_at": None,
+        "archived_by": None,
+    }
+
+
 def simple_pull_json(view: View, repository: Repository, pull: PullRequest) -> Json:
     """Shape a pull request as lists show it."""
     return {
@@ -74,7 +94,7 @@ def simple_pull_json(view: View, repository: Repository, pull: PullRequest) -> J
         "title": pull.title,
         "user": account_json(view, pull.author_id),
         "body": pull.body,
-        "labels": [],
+        "labels": [label_json(view, repository, label) for label in repository.labels if label.id in pull.label_ids],
         "milestone": None,
         "created_at": pull.created_at,
         "updated_at": pull.updated_at,
@@ -85,7 +105,7 @@ def simple_pull_json(view: View, repository: Repository, pull: PullRequest) -> J
         "assignees": [],
         "requested_reviewers": [],
         "requested_teams": [],
-        "head": _side(view, repository, pull.head_ref, pull.head_sha),
+        "head": _side(view, head_repository(view, repository, pull), pull.head_ref, pull.head_sha),
         "base": _side(view, repository, pull.base_ref, pull.base_sha),
         "author_association": "MEMBER",
         "auto_merge": auto_merge_json(view, pull.auto_merge),
@@ -178,9 +198,11 @@ def file_json(view: View, repository: Repository, pull: PullRequest, difference:
     """Shape a file that a pull request changes."""
     path = difference.path
     page, (added, deleted) = f"{view.base}/{view.world.full_name(repository)}", difference.counts
+    previous = difference.previous_path
     return {
         "sha": blob_sha(difference.after or difference.before or ""),
         "filename": path,
+        **({} if previous is None else {"previous_filename": previous}),
         "status": difference.status,
         "additions": added,
         "deletions": deleted,

@@ -162,15 +162,18 @@ def minimal_repository_json(view: View, repository: Repository) -> Json:
 def git_commit_json(view: View, repository: Repository, commit: Commit) -> Json:
     """Shape a commit as the git database shows it."""
     url, page = repository_url(view, repository), f"{view.base}/{view.world.full_name(repository)}"
-    person = {**identity_json(view, commit.author_id), "date": commit.date}
+    author, committer = (
+        {**identity_json(view, account_id), "date": commit.date}
+        for account_id in (commit.author_id, commit.committer_id or commit.author_id)
+    )
     tree = digest("tree", commit.sha)
     return {
         "sha": commit.sha,
         "node_id": commit_node_id(repository.id, commit.sha),
         "url": f"{url}/git/commits/{commit.sha}",
         "html_url": f"{page}/commit/{commit.sha}",
-        "author": person,
-        "committer": person,
+        "author": author,
+        "committer": committer,
         "message": commit.message,
         "tree": {"sha": tree, "url": f"{url}/git/trees/{tree}"},
         "parents": [
@@ -178,11 +181,11 @@ def git_commit_json(view: View, repository: Repository, commit: Commit) -> Json:
             for sha in commit.parents
         ],
         "verification": {
-            "verified": False,
-            "reason": "unsigned",
-            "signature": None,
-            "payload": None,
-            "verified_at": None,
+            "verified": commit.verified,
+            "reason": "valid" if commit.verified else "unsigned",
+            "signature": "-----BEGIN PGP SIGNATURE-----" if commit.verified else None,
+            "payload": f"tree {tree}" if commit.verified else None,
+            "verified_at": commit.date if commit.verified else None,
         },
     }
 
@@ -204,8 +207,8 @@ def commit_json(view: View, repository: Repository, commit: Commit) -> Json:
         "html_url": git["html_url"],
         "comments_url": f"{url}/commits/{commit.sha}/comments",
         "commit": {**inner, "url": git["url"], "comment_count": 0},
-        "author": account_json(view, commit.author_id),
-        "committer": account_json(view, commit.author_id),
+        "author": account_json(view, commit.author_id) if commit.known else None,
+        "committer": account_json(view, commit.committer_id or commit.author_id) if commit.known else None,
         "parents": [{**parent, "url": f"{url}/commits/{parent['sha']}"} for parent in git["parents"]],
     }
 

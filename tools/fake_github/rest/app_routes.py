@@ -14,6 +14,7 @@ from tools.fake_github.payloads.accounts import (
     installation_json,
     organization_json,
     person_json,
+    team_json,
 )
 from tools.fake_github.payloads.repositories import repository_json
 from tools.fake_github.rest.routing import Call, route
@@ -260,6 +261,38 @@ def get_organization(call: Call) -> Answer:
     if account is None or account.type != "Organization":
         raise not_found()
     return Answer(200, full_organization_json(call.view, account))
+
+
+@route("GET", "/users/{login}")
+def get_account(call: Call) -> Answer:
+    """Show an account by its login."""
+    account = call.world.logins.get(call.params["login"].lower())
+    if account is None:
+        raise not_found()
+    return Answer(200, person_json(call.view, account))
+
+
+@route("GET", "/orgs/{org}/teams/{slug}", "members:read")
+def get_team(call: Call) -> Answer:
+    """Show a team by its slug."""
+    account = call.world.logins.get(call.params["org"].lower())
+    number = call.world.team_slugs.get(f"{call.params['org']}/{call.params['slug']}".lower())
+    if account is None or number is None:
+        raise not_found()
+    shown = team_json(call.view, account, number, call.params["slug"])
+    counts = {"members_count": len(call.world.teams[number]), "repos_count": 0}
+    times = {"created_at": account.created_at, "updated_at": account.created_at}
+    return Answer(200, {**shown, **counts, **times, "organization": full_organization_json(call.view, account)})
+
+
+@route("GET", "/organizations/{org_id}/team/{team_id}/members", "members:read")
+def list_team_members(call: Call) -> Answer:
+    """List the members of a team, by the ids of its organisation and its own."""
+    account, members = call.world.accounts.get(call.number("org_id")), call.world.teams.get(call.number("team_id"))
+    if account is None or members is None or account.type != "Organization":
+        raise not_found()
+    found = [call.world.logins[login] for login in members]
+    return paged(call.url, call.query, found, lambda each: account_json(call.view, each.id))
 
 
 @route("GET", "/rate_limit")

@@ -1,10 +1,18 @@
 """Pull requests and merging."""
 
 from tools.fake_github.answers import paged
-from tools.fake_github.model import changes, merges, pulls
+from tools.fake_github.model import changes, labels, merges, pulls
 from tools.fake_github.model.records import PullRequest
-from tools.fake_github.model.refusals import invalid_request, validation_failed
-from tools.fake_github.payloads.pulls import file_json, issue_json, pull_json, review_json, simple_pull_json
+from tools.fake_github.model.refusals import Refusal, invalid_request, validation_failed
+from tools.fake_github.model.roles import has_level
+from tools.fake_github.payloads.pulls import (
+    file_json,
+    issue_json,
+    label_json,
+    pull_json,
+    review_json,
+    simple_pull_json,
+)
 from tools.fake_github.payloads.repositories import commit_json
 from tools.fake_github.rest.routing import Call, route
 from tools.simulation.answers import Answer
@@ -106,7 +114,7 @@ def review_pull(call: Call) -> Answer:
     if event not in REVIEW_STATES:
         raise validation_failed("PullRequestReview", "event")
     body = call.body.get("body") or ""
-    review = pulls.review(call.world, call.caller.account, pull, REVIEW_STATES[event], body)
+    review = pulls.review(call.world, call.caller.account, call.repository, pull, REVIEW_STATES[event], body)
     return Answer(200, review_json(call.view, call.repository, pull, review))
 
 
@@ -119,18 +127,65 @@ def list_reviews(call: Call) -> Answer:
     )
 
 
+@route("PUT", "/repos/{owner}/{repo}/pulls/{number}/reviews/{review_id}/dismissals", "pull_requests:write")
+def dismiss_review(call: Call) -> Answer:
+    """Dismiss a review."""
+    pull = _pull(call)
+    review = pulls.dismiss(call.world, call.actor, call.repository, pull, call.number("review_id"))
+    return Answer(200, review_json(call.view, call.repository, pull, review))
+
+
+@route("POST", "/repos/{owner}/{repo}/issues/{number}/labels", "pull_requests:write")
+def add_labels(call: Call) -> Answer:
+    """Set labels on a pull request, which are made if they are not there; for whom has triage at least."""
+    pull, names = _pull(call), call.body.get("labels")
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise invalid_request('"labels" wasn\'t supplied.')
+    _require_triage(call)
+    for name in names:
+        labels.add_label(call.world, call.actor, call.repository, pull, name)
+    return _labels(call, pull)
+
+
+@route("DELETE", "/repos/{owner}/{repo}/issues/{number}/labels/{name}", "pull_requests:write")
+def remove_label(call: Call) -> Answer:
+    """Take a label from a pull request."""
+    pull = _pull(call)
+    _require_triage(call)
+    labels.remove_label(call.world, call.actor, call.repository, pull, call.params["name"])
+    return _labels(call, pull)
+
+
+@route("PATCH", "/repos/{owner}/{repo}/labels/{name}", "issues:write")
+def rename_label(call: Call) -> Answer:
+    """Rename a label."""
+    name = call.params["name"]
+    label = labels.rename_label(call.world, call.repository, name, call.body.get("new_name") or name)
+    return Answer(200, label_json(call.view, call.repository, label))
+
+
+def _require_triage(call: Call) -> None:
+    if call.actor.app_id is None and not has_level(call.world, call.actor, call.repository, "triage"):
+        raise Refusal(403, "Must have triage access to Repository.")  # GitHub documents the status, not the words
+
+
+def _labels(call: Call, pull: PullRequest) -> Answer:
+    found = [label for label in call.repository.labels if label.id in pull.label_ids]
+    return Answer(200, [label_json(call.view, call.repository, label) for label in found])
+
+
 @route("GET", "/repos/{owner}/{repo}/pulls/{number}/commits", "pull_requests:read")
 def list_commits_of_pull(call: Call) -> Answer:
-    """List the commits that a pull request brings, the oldest first."""
-    found = changes.commits_of(call.repository, _pull(call))
+    """List the commits that a pull request brings, the oldest first, 250 at most."""
+    found = changes.commits_of(call.repository, _pull(call))[:250]
     return paged(call.url, call.query, found, lambda commit: commit_json(call.view, call.repository, commit))
 
 
 @route("GET", "/repos/{owner}/{repo}/pulls/{number}/files", "pull_requests:read")
 def list_files_of_pull(call: Call) -> Answer:
-    """List the files that a pull request changes, by path."""
+    """List the files that a pull request changes, by path, 3,000 at most."""
     pull = _pull(call)
-    found = changes.files_of(call.repository, pull)
+    found = changes.files_of(call.repository, pull)[:3000]
     return paged(call.url, call.query, found, lambda each: file_json(call.view, call.repository, pull, each))
 
 

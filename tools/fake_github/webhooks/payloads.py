@@ -8,7 +8,7 @@ from tools.fake_github.model.records import Account, Installation, Repository
 from tools.fake_github.model.world import Event
 from tools.fake_github.payloads import checks, protections, pulls, rulesets
 from tools.fake_github.payloads import repositories as shapes
-from tools.fake_github.payloads.accounts import account_json, installation_json, organization_json
+from tools.fake_github.payloads.accounts import account_json, installation_json, organization_json, team_json
 from tools.fake_github.payloads.view import Json, View
 
 Maker = Callable[[View, Event], Json]
@@ -36,7 +36,18 @@ def _pull_body(view: View, event: Event) -> Json:
     facts = event.facts
     pull = facts["pull"]
     body: Json = {"number": pull.number, "pull_request": pulls.pull_json(view, _repository(event), pull)}
+    if "label" in facts:
+        body["label"] = pulls.label_json(view, _repository(event), facts["label"])
     return body | {name: facts[name] for name in ("before", "after", "changes", "reason") if name in facts}
+
+
+def _review_body(view: View, event: Event) -> Json:
+    repository, pull = _repository(event), event.facts["pull"]
+    review = pulls.review_json(view, repository, pull, event.facts["review"])
+    return {
+        "review": {**review, "state": review["state"].lower()},
+        "pull_request": pulls.simple_pull_json(view, repository, pull),
+    }
 
 
 def _check_run_body(view: View, event: Event) -> Json:
@@ -144,6 +155,13 @@ def _installation_repositories_body(view: View, event: Event) -> Json:
     }
 
 
+def _membership_body(view: View, event: Event) -> Json:
+    facts = event.facts
+    organization = view.world.accounts[facts["organization"]]
+    team = team_json(view, organization, facts["team"], facts["slug"])
+    return {"scope": "team", "member": account_json(view, facts["member"].id), "team": team}
+
+
 def _ruleset_body(view: View, event: Event) -> Json:
     return {"repository_ruleset": rulesets.ruleset_json(view, event.facts["ruleset"])}
 
@@ -156,6 +174,7 @@ def _protection_body(_view: View, event: Event) -> Json:
 MAKERS: dict[str, Maker] = {
     "repository": _repository_body,
     "pull_request": _pull_body,
+    "pull_request_review": _review_body,
     "check_run": _check_run_body,
     "check_suite": _check_suite_body,
     "merge_group": _merge_group_body,
@@ -164,6 +183,7 @@ MAKERS: dict[str, Maker] = {
     "delete": _branch_body,
     "installation": _installation_body,
     "installation_repositories": _installation_repositories_body,
+    "membership": _membership_body,
     "repository_ruleset": _ruleset_body,
     "branch_protection_rule": _protection_body,
 }

@@ -113,7 +113,8 @@ class Sender(PostQueue[Delivery]):
         if isinstance(named, Installation):
             return named
         ruleset = event.facts.get("ruleset")
-        account_id = event.repository.owner_id if event.repository else getattr(ruleset, "source_id", 0)
+        owner = event.facts.get("organization", 0)
+        account_id = event.repository.owner_id if event.repository else getattr(ruleset, "source_id", owner)
         found = self.github.world.installed.get(account_id)
         if found is None or found.suspended_at or event.name not in found.events:
             return None

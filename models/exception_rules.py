@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ForeignKey, Index, func
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
@@ -36,8 +37,30 @@ class ExceptionRule(Base):
     created_at: Mapped[datetime]
     created_by: Mapped[dict[str, Any]]
     updated_at: Mapped[datetime]
+    members_changed_at: Mapped[datetime | None]
+    """When GitHub last said that somebody joined or left one of its teams."""
 
     __table_args__ = (Index("ix_exception_rules_page", "organization_id", "created_at", "id"),)
+
+
+class ExceptionRuleResult(Base):
+    """What the last pass that judged a pull request found of a rule."""
+
+    __tablename__ = "exception_rule_results"
+
+    pull_request_id: Mapped[str] = mapped_column(ForeignKey("pull_requests.id", ondelete="CASCADE"), primary_key=True)
+    rule_id: Mapped[str] = mapped_column(
+        ForeignKey("exception_rules.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), index=True)
+    head_sha: Mapped[str]
+    """The head that was judged."""
+    outcome: Mapped[str]
+    """`met`, `missed`, `unknown` (facts could not be read), or `revoked`: met, but a person revoked the exception."""
+    conditions: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
+    """Of each condition `outcome`, `requires` and `found` (`rules.exceptions.evaluation.ConditionResult`)."""
+    judged_at: Mapped[datetime]
+    """Since when it is so."""
 
 
 Index("uq_exception_rules_name", ExceptionRule.organization_id, func.lower(ExceptionRule.name), unique=True)

@@ -23,7 +23,9 @@ class PullRequest(Base):
     base_branch: Mapped[str]
     head_sha: Mapped[str]
     head_since: Mapped[datetime | None]
-    """When we first read the present head; None: not known."""
+    """When we first read the present head, into the present base; None: not known."""
+    node_id: Mapped[str | None]
+    """GitHub's own id for queries; None: not read yet."""
     state: Mapped[str]
     """`open`, or `closed` (also merged: the reconciler reads open ones only)."""
     merge_rank: Mapped[int] = mapped_column(SmallInteger)

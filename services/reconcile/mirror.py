@@ -21,22 +21,28 @@ FetchedHeads = list[tuple[BranchToRead, BranchHeads]]
 # A pull request that another worker has read with another base since we read it is left as that worker saw it.
 _UPSERT = text("""
     INSERT INTO pull_requests (id, organization_id, repository_id, number, title, author, url, base_branch, head_sha,
-                               state, merge_rank, created_at, seen_at)
+                               state, merge_rank, created_at, seen_at, head_since, node_id)
     SELECT n.id, n.organization, n.repository, n.number, n.title, n.author, n.url, n.base, n.head_sha, 'open', n.rank,
-           :now, n.read_at
+           :now, n.read_at, :now, n.node_id
     FROM unnest(CAST(:ids AS text[]), CAST(:organizations AS text[]), CAST(:repositories AS text[]),
                 CAST(:numbers AS int[]), CAST(:titles AS text[]), CAST(:authors AS text[]), CAST(:urls AS text[]),
                 CAST(:bases AS text[]), CAST(:heads AS text[]), CAST(:ranks AS smallint[]),
-                CAST(:read_at AS timestamptz[]))
-         AS n (id, organization, repository, number, title, author, url, base, head_sha, rank, read_at)
+                CAST(:read_at AS timestamptz[]), CAST(:node_ids AS text[]))
+         AS n (id, organization, repository, number, title, author, url, base, head_sha, rank, read_at, node_id)
     WHERE NOT EXISTS (
         SELECT FROM pull_requests p
         WHERE p.repository_id = n.repository AND p.number = n.number AND p.state = 'open' AND p.base_branch <> n.base
           AND p.seen_at > n.read_at)
     ON CONFLICT (repository_id, number) DO UPDATE
     SET title = excluded.title, author = excluded.author, url = excluded.url, base_branch = excluded.base_branch,
-        head_sha = excluded.head_sha, state = 'open', merge_rank = excluded.merge_rank, seen_at = excluded.seen_at
-    WHERE (pull_requests.title, pull_requests.base_branch, pull_requests.head_sha, pull_requests.state,
+        head_sha = excluded.head_sha, state = 'open', merge_rank = excluded.merge_rank, seen_at = excluded.seen_at,
+        node_id = excluded.node_id,
+        head_since = CASE
+            WHEN (pull_requests.base_branch, pull_requests.head_sha, pull_requests.state)
+                 = (excluded.base_branch, excluded.head_sha, 'open')
+            THEN coalesce(pull_requests.head_since, excluded.head_since) ELSE excluded.head_since END
+    WHERE pull_requests.head_since IS NULL OR pull_requests.node_id IS NULL
+       OR (pull_requests.title, pull_requests.base_branch, pull_requests.head_sha, pull_requests.state,
            pull_requests.merge_rank)
        IS DISTINCT FROM (excluded.title, excluded.base_branch, excluded.head_sha, 'open', excluded.merge_rank)
 """)
@@ -226,6 +232,7 @@ def _write(uow: UnitOfWork, pulls: Sequence[tuple[BranchToRead, PullHead]], read
             "heads": [pull.head_sha for _branch, pull in rows],
             "ranks": [rank_of(pull) for _branch, pull in rows],
             "read_at": [read_at[branch.id] for branch, _pull in rows],
+            "node_ids": [pull.node_id for _branch, pull in rows],
             "now": uow.now,
         },
     )

@@ -4,7 +4,16 @@ Each one gives sensible values to everything that a test does not care for, adds
 """
 
 from tests.factories.adding import SYSTEM, now, sha
-from tests.factories.freezes import calendar_import, exception, exception_rule, freeze, occurrence, schedule, target
+from tests.factories.freezes import (
+    calendar_import,
+    exception,
+    exception_rule,
+    freeze,
+    occurrence,
+    rule_result,
+    schedule,
+    target,
+)
 from tests.factories.organizations import (
     AUDIENCE,
     ISSUER,
@@ -80,6 +89,7 @@ __all__ = [
     "pull_request",
     "queue_entry",
     "repository",
+    "rule_result",
     "schedule",
     "session_token",
     "sha",

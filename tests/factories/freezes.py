@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
-from models.exception_rules import ExceptionRule
+from models.exception_rules import ExceptionRule, ExceptionRuleResult
 from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
 from models.organizations import Organization
@@ -127,6 +127,13 @@ def exception(
         **given | columns,
     )
     return added(session, row)
+
+
+def rule_result(session: Session, rule: ExceptionRule, pull: PullRequest, **columns: Any) -> ExceptionRuleResult:
+    """Add what a pass has found of a rule (of the given columns): that it is met."""
+    given = {"head_sha": pull.head_sha, "outcome": "met", "conditions": [], "judged_at": now()}
+    of = {"rule_id": rule.id, "pull_request_id": pull.id, "organization_id": rule.organization_id}
+    return added(session, ExceptionRuleResult(**of, **given | columns))
 
 
 def exception_rule(session: Session, organization: Organization, **columns: Any) -> ExceptionRule:

@@ -125,6 +125,7 @@ def make_tenant_fixture(session: Session, name: str) -> TenantFixture:
     key = factories.api_key(session, organization)
     webhook = factories.webhook(session, organization)
     rule = factories.exception_rule(session, organization)
+    factories.rule_result(session, rule, pull)
     return TenantFixture(
         organization=organization,
         owner=owner,

@@ -51,6 +51,8 @@ class BranchRefresh:
     """Short names; empty means all watched branches, because the event does not name the target of its commit."""
     head_sha: str | None = None
     """A commit whose check must be read back and written again."""
+    for_rules: bool = False
+    """Only what rules of exceptions read has changed: nothing follows where none applies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,17 @@ class RequestedAction:
     login: str
 
 
-RefreshRequest = InstallationRefresh | RepositoryRefresh | BranchRefresh | PullRequestState | RequestedAction
+@dataclass(frozen=True, slots=True)
+class TeamRefresh:
+    """Read the members of this team again."""
+
+    installation_id: int
+    team_id: int
+
+
+RefreshRequest = (
+    InstallationRefresh | RepositoryRefresh | BranchRefresh | PullRequestState | RequestedAction | TeamRefresh
+)
 
 
 class _MalformedPayloadError(Exception):
@@ -161,8 +173,8 @@ class _Payload:
     def github_id(self) -> int:
         return self.id("repository", "id")
 
-    def branches(self, *names: str, head_sha: str | None = None) -> BranchRefresh:
-        return BranchRefresh(self.installation_id, self.github_id, frozenset(names), head_sha)
+    def branches(self, *names: str, head_sha: str | None = None, for_rules: bool = False) -> BranchRefresh:
+        return BranchRefresh(self.installation_id, self.github_id, frozenset(names), head_sha, for_rules)
 
 
 def _installation(payload: _Payload) -> list[RefreshRequest]:
@@ -181,6 +193,7 @@ def _rules(payload: _Payload) -> list[RefreshRequest]:
 
 _WRITTEN = {"created", "completed"}
 _REQUESTED = {"rerequested", "requested_action"}
+_FACT_ACTIONS = {"labeled", "unlabeled"}
 _PULL_ACTIONS = {
     "opened",
     "reopened",
@@ -202,7 +215,17 @@ def _pull_request(payload: _Payload) -> list[RefreshRequest]:
         retargeted = payload.part("changes", "base") is not None
         previous = payload.text("changes", "base", "ref", "from") if retargeted else base
         return [payload.branches(base, previous), state] if retargeted else [state]
+    if payload.action in _FACT_ACTIONS:
+        return [payload.branches(base, for_rules=True)]
     return [payload.branches(base), state] if payload.action in _PULL_ACTIONS else []
+
+
+def _review(payload: _Payload) -> list[RefreshRequest]:
+    return [payload.branches(payload.text("pull_request", "base", "ref"), for_rules=True)]
+
+
+def _team(payload: _Payload) -> list[RefreshRequest]:
+    return [TeamRefresh(payload.id("installation", "id"), payload.id("team", "id"))]
 
 
 def _state_of(payload: _Payload, base: str) -> PullRequestState:
@@ -290,7 +313,7 @@ def _branch_name(ref: str) -> str:
 
 
 _ACTIONS = {
-    "pull_request": {*_PULL_ACTIONS, "edited"},
+    "pull_request": {*_PULL_ACTIONS, *_FACT_ACTIONS, "edited"},
     "check_run": _REQUESTED,
     "check_suite": {"rerequested"},
 }
@@ -304,6 +327,9 @@ _READERS: dict[str, Callable[[_Payload], list[RefreshRequest]]] = {
     "branch_protection_rule": _rules,
     "branch_protection_configuration": _rules,
     "pull_request": _pull_request,
+    "pull_request_review": _review,
+    "membership": _team,
+    "team": _team,
     "merge_group": _merge_group,
     "push": _push,
     "create": _created_or_deleted,

@@ -1,8 +1,8 @@
 """The permissions and events that the App needs on GitHub, which of them are missing, and the App's manifest.
 
 It may also be granted `administration`, of repositories and of the organisation, to write rulesets by itself; without
-it an administrator authorises each setup, so it is never missing. `members` is needed only while an installation is
-claimed.
+it an administrator authorises each setup, so it is never missing. `members` is needed while an installation is claimed,
+and by rules of exceptions that name teams.
 """
 
 from collections.abc import Mapping
@@ -34,6 +34,8 @@ EVENTS = (
     "repository_ruleset",
 )
 """The events that the App must subscribe to; GitHub always sends those of installations."""
+EVENTS_FOR_RULES = ("membership", "pull_request_review", "team")
+"""The events that rules of exceptions react to at once; without them, when the branch is read next."""
 _LEVELS = ("none", "read", "write", "admin")
 
 
@@ -56,7 +58,7 @@ def manifest_of(
         "setup_on_update": True,
         "public": public,
         "default_permissions": {**NEEDED, **FOR_CLAIMS, **(FOR_RULESETS if writes_rulesets else {})},
-        "default_events": list(EVENTS),
+        "default_events": sorted((*EVENTS, *EVENTS_FOR_RULES)),
     }
 
 

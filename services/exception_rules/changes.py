@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import func, select
 
 from models.exception_rules import ExceptionRule
+from models.installations import Installation
 from models.queries import frozen_branches
 from rules.billing.plans import require_feature
 from rules.errors import ServiceError
@@ -127,6 +128,22 @@ def _require_below_limit(uow: UnitOfWork) -> None:
     if uow.session.scalars(existing).one() >= MAX_RULES:
         message = f"The organisation has {MAX_RULES} rules of exceptions, which is the maximum. Delete one first."
         raise ServiceError("invalid_state", message)
+
+
+def judge_team_again(uow: UnitOfWork, installation_id: int, team_id: int) -> None:
+    """Have pull requests judged again by the rules that name a team, because it has other members."""
+    own = select(Installation.organization_id).where(Installation.id == installation_id).scalar_subquery()
+    query = select(ExceptionRule).where(ExceptionRule.organization_id == own, ExceptionRule.enabled)
+    rules = uow.session.scalars(query.order_by(ExceptionRule.created_at, ExceptionRule.id).with_for_update()).all()
+    named = [
+        rule for rule in rules if team_id in {team.id for team in Identities.from_json(rule.identities).teams.values()}
+    ]
+    for rule in named:
+        rule.members_changed_at = uow.now
+    uow.session.flush()
+    if named:
+        with uow.act_as_service(organization_id=named[0].organization_id):
+            _judge_again(uow)
 
 
 def _judge_again(uow: UnitOfWork) -> None:

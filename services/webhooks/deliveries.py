@@ -24,6 +24,7 @@ from integrations.github.events import (
     RefreshRequest,
     RepositoryRefresh,
     RequestedAction,
+    TeamRefresh,
     read_event,
 )
 from integrations.github.signatures import verify
@@ -34,6 +35,7 @@ from rules.webhook_log import LogEntry
 from services.core.unit_of_work import GITHUB_CALLER, Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, WorkQueue
 from services.enforcement_status.probe_requests import schedule_installation_probes, schedule_repository_probes
+from services.exception_rules.changes import judge_team_again
 from services.github_access import client
 from services.installations.status import refresh_status
 from services.installations.sync_requests import request_comparison
@@ -131,7 +133,9 @@ def read_checks_back(uow: UnitOfWork, entries: Collection[LogEntry]) -> None:
     """Have the checks of whole repositories read back, instead of taking each delivery about one of their checks."""
     for entry in entries:
         take(uow, entry, None)
-    _mark(uow, [(github_id, None, True) for github_id in sorted({entry.repository_id or 0 for entry in entries})])
+    _mark(
+        uow, [(github_id, None, True, False) for github_id in sorted({entry.repository_id or 0 for entry in entries})]
+    )
 
 
 def arrived(uow: UnitOfWork, delivery_ids: Collection[str]) -> set[str]:
@@ -285,6 +289,9 @@ def _apply_refresh(uow_factory: UnitOfWorkFactory, github: GitHub, request: Refr
             if refresh_status(uow_factory, github, request.installation_id) == "active":
                 with uow_factory.open(GITHUB_CALLER) as uow:
                     request_comparison(uow, [request.installation_id])
+        elif isinstance(request, TeamRefresh):
+            with uow_factory.open(GITHUB_CALLER) as uow:
+                judge_team_again(uow, request.installation_id, request.team_id)
         elif isinstance(request, RequestedAction):
             handle_check_action(uow_factory, github, request)
         elif isinstance(request, RepositoryRefresh):
@@ -315,10 +322,14 @@ def _names(requests: Iterable[BranchRefresh]) -> dict[int, set[str]]:
 _NAMED = text("""
     WITH named AS (
         SELECT b.id, bool_or(n.read_back) AS read_back
-        FROM unnest(CAST(:repositories AS bigint[]), CAST(:names AS text[]), CAST(:read_back AS boolean[]))
-             AS n (repository, name, read_back)
+        FROM unnest(CAST(:repositories AS bigint[]), CAST(:names AS text[]), CAST(:read_back AS boolean[]),
+                    CAST(:for_rules AS boolean[]))
+             AS n (repository, name, read_back, for_rules)
         JOIN repositories r ON r.github_id = n.repository
         JOIN watched_branches b ON b.repository_id = r.id AND (n.name IS NULL OR n.name = b.name)
+        WHERE NOT n.for_rules
+           OR EXISTS (SELECT FROM exception_rules e WHERE e.organization_id = b.organization_id AND e.enabled)
+              AND EXISTS (SELECT FROM freeze_targets t WHERE t.branch_id = b.id AND t.operation = 'apply')
         GROUP BY b.id
     )
     SELECT id, read_back FROM named
@@ -327,19 +338,19 @@ _NAMED = text("""
 
 def mark_due(uow: UnitOfWork, requests: Iterable[BranchRefresh]) -> None:
     """Make the requested branches due; the checks of a requested head are read back."""
-    rows: list[tuple[int, str | None, bool]] = [
-        (request.github_id, name, request.head_sha is not None)
+    rows: list[tuple[int, str | None, bool, bool]] = [
+        (request.github_id, name, request.head_sha is not None, request.for_rules)
         for request in requests
         for name in (sorted(request.names) if request.names else [None])
     ]
     _mark(uow, rows)
 
 
-def _mark(uow: UnitOfWork, rows: Sequence[tuple[int, str | None, bool]]) -> None:
-    """Make branches due: GitHub's id of the repository, the name or None for all, and whether to read back."""
+def _mark(uow: UnitOfWork, rows: Sequence[tuple[int, str | None, bool, bool]]) -> None:
+    """Make branches due: GitHub's id of the repository, name or None for all, whether to read back, and for rules."""
     if rows:
-        repositories, names, read_back = map(list, zip(*rows, strict=True))
-        values = {"repositories": repositories, "names": names, "read_back": read_back}
+        repositories, names, read_back, for_rules = map(list, zip(*rows, strict=True))
+        values = {"repositories": repositories, "names": names, "read_back": read_back, "for_rules": for_rules}
         branches: dict[str, bool] = {row.id: row.read_back for row in uow.session.execute(_NAMED, values)}
         mark_dirty(uow.session, list(branches), uow.now, outdated=False)
         request_read_back(uow.session, [branch_id for branch_id, again in branches.items() if again], uow.now)

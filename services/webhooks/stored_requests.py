@@ -1,7 +1,7 @@
 """The refresh requests of a webhook as they are stored: its payload is read once, when it arrives, and not kept."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from integrations.github.events import (
@@ -10,6 +10,7 @@ from integrations.github.events import (
     RefreshRequest,
     RepositoryRefresh,
     RequestedAction,
+    TeamRefresh,
 )
 
 _KINDS: Mapping[str, type[RefreshRequest]] = {
@@ -17,23 +18,35 @@ _KINDS: Mapping[str, type[RefreshRequest]] = {
     "repository": RepositoryRefresh,
     "branches": BranchRefresh,
     "action": RequestedAction,
+    "team": TeamRefresh,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-_KEY = "refresh_requests"
+_KEY, _KEY_FOR_RULES = "refresh_requests", "rule_requests"
+"""What only rules of exceptions need is stored apart: a process of the former release does not know it."""
 
 
 def to_stored(requests: Iterable[RefreshRequest]) -> dict[str, Any]:
     """Return requests as JSON; what only says the state of a pull request is left out."""
-    kept = [(name, asdict(request)) for request in requests if (name := _NAMES.get(type(request)))]
-    for _name, values in kept:
+    stored: dict[str, list[dict[str, Any]]] = {}
+    for request in requests:
+        if (name := _NAMES.get(type(request))) is None:
+            continue
+        values = {"kind": name, **asdict(request)}
         if "names" in values:
             values["names"] = sorted(values["names"])
-    return {_KEY: [{"kind": name, **values} for name, values in kept]} if kept else {}
+        for_rules = values.pop("for_rules", False) or isinstance(request, TeamRefresh)
+        stored.setdefault(_KEY_FOR_RULES if for_rules else _KEY, []).append(values)
+    return stored
 
 
 def from_stored(stored: Mapping[str, Any]) -> list[RefreshRequest]:
     """Return the requests of a stored webhook."""
-    return [_request(**values) for values in stored.get(_KEY, ())]
+    found = [_request(**values) for values in stored.get(_KEY, ())]
+    return found + [_for_rules(_request(**values)) for values in stored.get(_KEY_FOR_RULES, ())]
+
+
+def _for_rules(request: RefreshRequest) -> RefreshRequest:
+    return replace(request, for_rules=True) if isinstance(request, BranchRefresh) else request
 
 
 def _request(kind: str, **values: Any) -> RefreshRequest:

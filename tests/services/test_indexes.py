@@ -10,7 +10,13 @@ from services.enforcement_status import probe_requests
 from services.freezes import completion
 from services.webhooks import deliveries
 
-HINT = {"repositories": [1], "names": ["main"], "read_back": [False], "now": "2026-01-01T00:00:00+00:00"}
+HINT = {
+    "repositories": [1],
+    "names": ["main"],
+    "read_back": [False],
+    "for_rules": [False],
+    "now": "2026-01-01T00:00:00+00:00",
+}
 MANY = """
     INSERT INTO organizations (id, name, slug, settings, created_at) VALUES ('org_1', 'Acme', 'acme', '{}', now());
     INSERT INTO installations (id, account, permissions, created_at) VALUES (1, 'acme', '{}', now());

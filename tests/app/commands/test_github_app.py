@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from app.commands import doctor, github_app
 from app.commands.github_app import Registration, RegistrationServer, SettingsFiles, main
 from app.config import load_config
-from rules.rulesets.app_permissions import EVENTS, missing_permissions
+from rules.rulesets.app_permissions import EVENTS, EVENTS_FOR_RULES, missing_permissions
 from tests.harness.concurrency import Task, results_of
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.oauth import CLIENT_ID, CLIENT_SECRET
@@ -121,7 +121,7 @@ def test_manifest_requests_what_the_doctor_checks(server: RegistrationServer, re
     manifest = orjson.loads(form.fields["manifest"])
     assert form.action.startswith(f"{registration.github_url}/organizations/acme/settings/apps/new?state=")
     assert missing_permissions(manifest["default_permissions"]) == []
-    assert manifest["default_events"] == list(EVENTS)
+    assert manifest["default_events"] == sorted((*EVENTS, *EVENTS_FOR_RULES))
     assert manifest["callback_urls"] == [f"{WEB}/installed"]
 
 

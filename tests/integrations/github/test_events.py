@@ -15,6 +15,7 @@ from integrations.github.events import (
     PullRequestState,
     RepositoryRefresh,
     RequestedAction,
+    TeamRefresh,
     read_event,
 )
 
@@ -86,8 +87,26 @@ def test_title_change_is_a_pull_request_hint_only() -> None:
     assert isinstance(hint, PullRequestState)
 
 
-def test_label_event_is_ignored() -> None:
-    assert read_event("pull_request", pull("labeled")) == []
+def test_label_event_matters_to_rules_alone() -> None:
+    [hint] = read_event("pull_request", pull("labeled"))
+    assert isinstance(hint, BranchRefresh)
+    assert (hint.names, hint.for_rules) == (frozenset({"main"}), True)
+
+
+def test_other_changes_of_a_pull_request_are_ignored() -> None:
+    assert read_event("pull_request", pull("assigned")) == []
+
+
+def test_review_matters_to_rules_alone() -> None:
+    [hint] = read_event("pull_request_review", pull("submitted"))
+    assert isinstance(hint, BranchRefresh)
+    assert (hint.names, hint.for_rules) == (frozenset({"main"}), True)
+
+
+@pytest.mark.parametrize(("event", "action"), [("membership", "removed"), ("team", "deleted")])
+def test_change_of_a_team_is_told(event: str, action: str) -> None:
+    payload = {"action": action, "team": {"id": 7}, "installation": {"id": 5}}
+    assert read_event(event, payload) == [TeamRefresh(installation_id=5, team_id=7)]
 
 
 def test_pull_request_title_of_an_event_is_sanitized() -> None:

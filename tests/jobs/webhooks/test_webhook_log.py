@@ -76,7 +76,7 @@ class TestTaking:
     def test_deliveries_that_request_nothing_cost_no_call(self, harness: Harness, log: Log) -> None:
         harness.person("PATCH", "/repos/acme/web/pulls/1", {"title": "Another title"})
         for each in log.delivered():
-            each.action = "labeled"
+            each.action = "assigned"
         log.read()
         assert log.payloads == 0
         assert log.stored() == []

@@ -34,6 +34,7 @@ from services.core.clock import DatabaseClock
 from services.core.lease_holder import Heartbeat, HolderLock, worker_runs
 from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWork, UnitOfWorkFactory
+from services.exception_rules.in_passes import RulesInPasses
 from services.freezes.completion import mark_complete
 from services.freezes.failures import record_failures_on
 from services.installations.status import refresh_status
@@ -234,6 +235,7 @@ def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, web_url: str
 
     observers = PassObservers(
         heads_read=(revoke_stale_pins, record_branch_tips),
+        facts=RulesInPasses(),
         targets_written=(mark_complete,),
         branches_failed=(record_failures_on,),
         installation_inactive=(partial(refresh_status, uow_factory, github),),

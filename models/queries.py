@@ -78,6 +78,7 @@ _ACTIVE_EXCEPTIONS = (
         PullRequestException.pin_to_head,
         PullRequestException.head_sha,
         PullRequestException.decided_by,
+        PullRequestException.rule_name,
         PullRequestException.expires_at,
         PullRequest.number,
         PullRequest.head_sha,
@@ -241,7 +242,7 @@ class ActiveException:
     pinned_sha: str | None
     """The only head that it applies to; None: every head."""
     granted_by: str
-    """The name of the person or key that granted it, as people are shown it."""
+    """The person, key or rule that granted it, as people are shown it."""
     expires_at: datetime | None
     """When it ends before its freeze does."""
     number: int
@@ -265,12 +266,24 @@ def select_active_exceptions(
             pull_request_id=pull_request_id,
             branch_id=branch_id,
             pinned_sha=(pinned or "") if pins else None,
-            granted_by=shown_actor(by) or "unknown",
+            granted_by=f"the rule “{rule}”" if rule is not None else shown_actor(by) or "unknown",
             expires_at=expires_at,
             number=number,
             head_sha=head_sha,
         )
-        for exception_id, freeze_id, pull_request_id, branch_id, pins, pinned, by, expires_at, number, head_sha in rows
+        for (
+            exception_id,
+            freeze_id,
+            pull_request_id,
+            branch_id,
+            pins,
+            pinned,
+            by,
+            rule,
+            expires_at,
+            number,
+            head_sha,
+        ) in rows
     ]
 
 

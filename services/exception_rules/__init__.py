@@ -1,5 +1,7 @@
 """Exceptions by rule.
 
 - `changes` creates, changes and deletes rules, `validation` says what is wrong with one, `identities` asks GitHub whom
-  it names, and `views` has rules as clients see them.
+  it names, and `views` has rules as clients see them. `preview` says what a rule would let in now.
+- `applicable` finds the rules that apply to frozen branches, `facts` reads from GitHub what they ask for, `granting`
+  grants and revokes exceptions by them, and `in_passes` does that in a pass of the reconciler.
 """

@@ -95,6 +95,11 @@ def normalize(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     return scope
 
 
+def compile_stored(uow: UnitOfWork, scope: dict[str, Any]) -> Scope:
+    """Return a stored scope compiled; references to what no longer exists are ignored."""
+    return _compile(uow, scope, stored=True)
+
+
 def _compile(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool) -> Scope:
     if scope["type"] == "repositories":
         references = scope["repositories"]

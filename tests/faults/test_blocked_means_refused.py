@@ -213,7 +213,8 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
             self.forget_untold()
 
     def _settle(self) -> None:
-        harness, setups = self.harness, None
+        harness = self.harness
+        setups: list[Any] | None = None
         for _ in range(30):
             work(harness)
             harness.sql("UPDATE enforcement_setups SET due_at = now() - interval '1 s' WHERE due_at IS NOT NULL")

@@ -1,0 +1,223 @@
+"""The facts that rules read: from GitHub, and from what was read before of a pull request that has not changed since.
+
+One query reads those of 25 pull requests. What takes a call for each of them is read only where a rule depends on it:
+the commits, and the files where there are many or one was renamed.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from threading import Lock
+from time import monotonic
+
+from integrations.github import FactKinds, GitHubError, InstallationClient
+from rules.batches import batches
+from rules.exceptions.evaluation import Evaluation, Evidence, evaluate
+from rules.exceptions.facts import RuleFacts, Unknown
+from rules.exceptions.language import (
+    HasApprovals,
+    HasLabel,
+    Paths,
+    Team,
+    conditions_of,
+    people_of,
+)
+from services.exception_rules.applicable import RuledBranch, RuleInForce
+from services.github_access.failures import is_installation_wide
+
+PULLS_PER_QUERY = 25
+MEMBERS_LAST = 60.0
+"""Seconds for which the members of a team are not read again, unless GitHub says that they have changed."""
+FACTS_LAST = 600.0
+"""Seconds after which facts are read again of a pull request that has not changed: GitHub does not count a change of
+the history of its base, or the deletion of a label, as one."""
+_MAX_KEPT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPull:
+    """An open pull request into a branch that has rules, as the pass has read it."""
+
+    id: str
+    branch: RuledBranch
+    number: int
+    node_id: str
+    head_sha: str
+    head_since: datetime
+    updated_at: datetime
+    """When GitHub says that it last changed, in whole seconds."""
+    is_recent: bool
+    """Whether it changed so recently that it may change again within the same second."""
+    rank: int
+
+    @property
+    def branch_id(self) -> str:
+        """The branch that it goes into."""
+        return self.branch.branch.id
+
+    @property
+    def version(self) -> tuple[str, str, str, datetime]:
+        """What changes with its facts, as far as GitHub says."""
+        return self.node_id, self.head_sha, self.branch.branch.name, self.updated_at
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was read for the rules of a pass."""
+
+    pulls: Sequence[JudgedPull]
+    facts: dict[str, RuleFacts | Unknown] = field(default_factory=dict)
+    """By id of the pull request."""
+    members: dict[int, frozenset[int] | Unknown] = field(default_factory=dict)
+    error: GitHubError | None = None
+    """Why something is unknown that another attempt may find."""
+
+    def evaluate(self, pull: JudgedPull, rule: RuleInForce) -> Evaluation | Unknown:
+        """Return whether a pull request meets a rule."""
+        facts = self.facts.get(pull.id, Unknown("it was not read"))
+        if isinstance(facts, Unknown):
+            return facts
+        if facts.head_sha != pull.head_sha or facts.base != pull.branch.branch.name:
+            return Unknown("it has another head or base by now")
+        evidence = Evidence(facts, pull.head_since, rule.identities, self.members, pull.branch.self_approval)
+        return evaluate(rule.allow, evidence)
+
+
+class FactsReader:
+    """Reads facts, and keeps what has not changed; thread-safe, one for each process."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._facts: OrderedDict[tuple[object, ...], tuple[float, FactKinds, RuleFacts]] = OrderedDict()
+        self._members: dict[tuple[int, int], tuple[float, datetime | None, frozenset[int]]] = {}
+
+    def read(self, client: InstallationClient, pulls: Sequence[JudgedPull]) -> Findings:
+        """Return the facts of pull requests, the most mergeable first. Raise GitHubError of the whole installation."""
+        findings = Findings(pulls)
+        for team, changed_at in _teams(pulls).items():
+            findings.members[team.id] = self._members_of(client, team, changed_at, findings)
+        kinds = _kinds(pulls)
+        unread: list[JudgedPull] = []
+        for pull in sorted(pulls, key=lambda pull: pull.rank):
+            kept = self._kept(pull, kinds)
+            if kept is None:
+                unread.append(pull)
+            else:
+                findings.facts[pull.id] = kept
+        for chunk in batches(unread, PULLS_PER_QUERY):
+            self._read_chunk(client, chunk, kinds, findings)
+        for pull in pulls:
+            self._complete(client, pull, findings)
+        for pull in unread:
+            self._keep(pull, kinds, findings)
+        return findings
+
+    def _members_of(
+        self, client: InstallationClient, team: Team, changed_at: datetime | None, findings: Findings
+    ) -> frozenset[int] | Unknown:
+        key, now = (client.installation_id, team.id), self._clock()
+        with self._lock:
+            read_at, change, members = self._members.get(key, (-MEMBERS_LAST, None, frozenset()))
+        if now - read_at < MEMBERS_LAST and change == changed_at:
+            return members
+        try:
+            members = client.team_members(team.organization_id, team.id)
+        except GitHubError as error:
+            return _unknown(error, findings)
+        with self._lock:
+            self._members[key] = (now, changed_at, members)
+        return members
+
+    def _kept(self, pull: JudgedPull, kinds: FactKinds) -> RuleFacts | None:
+        with self._lock:
+            read_at, kept_kinds, facts = self._facts.get(pull.version, (0.0, FactKinds(), None))
+        if facts is None or self._clock() - read_at > FACTS_LAST or not kept_kinds.include(kinds):
+            return None
+        return facts
+
+    def _keep(self, pull: JudgedPull, kinds: FactKinds, findings: Findings) -> None:
+        """Keep facts, unless they may change without another time of change: GitHub's times are whole seconds."""
+        facts = findings.facts[pull.id]
+        if isinstance(facts, Unknown) or facts.updated_at != pull.updated_at or pull.is_recent:
+            return
+        with self._lock:
+            self._facts[pull.version] = (self._clock(), kinds, facts)
+            self._facts.move_to_end(pull.version)
+            while len(self._facts) > _MAX_KEPT:
+                self._facts.popitem(last=False)
+
+    def _read_chunk(
+        self, client: InstallationClient, chunk: Sequence[JudgedPull], kinds: FactKinds, findings: Findings
+    ) -> None:
+        """Read the facts of one query's worth of pull requests; once more if it fails for a moment."""
+        node_ids = [pull.node_id for pull in chunk]
+        try:
+            try:
+                results = client.rule_facts(node_ids, kinds)
+            except GitHubError as error:
+                if not error.transient or is_installation_wide(error):
+                    raise
+                results = client.rule_facts(node_ids, kinds)
+        except GitHubError as error:
+            results = [error] * len(chunk)
+        for pull, result in zip(chunk, results, strict=True):
+            findings.facts[pull.id] = _unknown(result, findings) if isinstance(result, GitHubError) else result
+
+    def _complete(self, client: InstallationClient, pull: JudgedPull, findings: Findings) -> None:
+        """Read what takes calls for this pull request alone, if a rule depends on it."""
+        for read in (_with_all_files, _with_commits):
+            facts = findings.facts[pull.id]
+            if isinstance(facts, Unknown) or not _is_open(pull, findings):
+                return
+            try:
+                findings.facts[pull.id] = read(client, pull, facts)
+            except GitHubError as error:
+                findings.facts[pull.id] = _unknown(error, findings)
+
+
+def _with_all_files(client: InstallationClient, pull: JudgedPull, facts: RuleFacts) -> RuleFacts:
+    if isinstance(facts.files, Unknown) or facts.files.complete:
+        return facts
+    repository = pull.branch.repository
+    return replace(facts, files=client.all_files(repository.owner, repository.name, pull.number, facts.changed_files))
+
+
+def _with_commits(client: InstallationClient, pull: JudgedPull, facts: RuleFacts) -> RuleFacts:
+    repository = pull.branch.repository
+    return replace(facts, commits=client.commits_of(repository.owner, repository.name, pull.number, facts.head_sha))
+
+
+def _is_open(pull: JudgedPull, findings: Findings) -> bool:
+    """True if it depends on facts that are not read yet whether a rule lets the pull request in."""
+    found = (findings.evaluate(pull, rule) for rule in pull.branch.all_rules())
+    return any(not isinstance(evaluation, Unknown) and evaluation.outcome == "open" for evaluation in found)
+
+
+def _unknown(error: GitHubError, findings: Findings) -> Unknown:
+    """Return the fact that an error leaves unknown. Raise it if it concerns the whole installation."""
+    if is_installation_wide(error):
+        raise error
+    if error.transient:
+        findings.error = error
+    return Unknown(error.message)
+
+
+def _teams(pulls: Sequence[JudgedPull]) -> Mapping[Team, datetime | None]:
+    """Return the teams that rules name, and when GitHub last said that one of them has other members."""
+    rules = {rule.row.id: rule for pull in pulls for rule in pull.branch.all_rules()}
+    found: dict[Team, datetime | None] = {}
+    for rule in rules.values():
+        for name in people_of(rule.allow).teams:
+            if (team := rule.identities.teams.get(name)) is not None:
+                instants = (found.get(team), rule.row.members_changed_at)
+                found[team] = max((instant for instant in instants if instant is not None), default=None)
+    return found
+
+
+def _kinds(pulls: Sequence[JudgedPull]) -> FactKinds:
+    """Return what the rules of pull requests read."""
+    rules = {rule.row.id: rule for pull in pulls for rule in pull.branch.all_rules()}
+    conditions = {type(condition) for rule in rules.values() for condition in conditions_of(rule.allow)}
+    return FactKinds(files=Paths in conditions, labels=HasLabel in conditions, approvals=HasApprovals in conditions)

@@ -1,0 +1,86 @@
+"""What rules let in, asked of GitHub: who may merge, and when that ends."""
+
+from typing import Any
+
+import pytest
+
+from services.core.unit_of_work import GITHUB_CALLER
+from services.exception_rules.changes import judge_team_again
+from tests.harness.github_harness import Harness
+from tests.jobs.exception_rules.conftest import AddRule
+from tests.jobs.exception_rules.people import HOTFIX, People
+from tests.jobs.pull_request_exceptions.grants import check, notify
+from tools.fake_github.model.records import PullRequest
+
+
+def lets_in(harness: Harness, pull: PullRequest) -> bool:
+    """Have passes run until nothing is due; return whether GitHub would merge the pull request."""
+    notify(harness)
+    harness.run_until_idle()
+    return harness.conclusions()[f"acme/web#{pull.number}"] == "success"
+
+
+def rule_installation(harness: Harness) -> int:
+    return int(harness.sql("SELECT id FROM installations")[0][0])
+
+
+def audited(harness: Harness, action: str) -> list[Any]:
+    return harness.sql(
+        "SELECT details FROM audit_entries WHERE action = :action ORDER BY at, id", action=f"exception.{action}"
+    )
+
+
+def test_label_of_a_captain_lets_the_head_in(
+    harness: Harness, pull: PullRequest, people: People, add_rule: AddRule
+) -> None:
+    rule = add_rule(HOTFIX, name="Hotfixes")
+    assert not lets_in(harness, pull)
+
+    people.label(pull, "captain")
+
+    assert lets_in(harness, pull)
+    assert harness.merge("acme/web", pull.number).status_code == 200
+    [(details,)] = audited(harness, "granted")
+    assert details["rule"] == {"id": rule.id, "name": "Hotfixes"}
+    assert details["conditions"] == ["the label hotfix set by @acme/captains"]
+    assert details["facts"]["labels"][0]["setBy"]["login"] == "captain"
+
+
+def test_check_says_which_rule_lets_the_head_in(
+    harness: Harness, pull: PullRequest, people: People, add_rule: AddRule
+) -> None:
+    add_rule(HOTFIX, name="Hotfixes")
+    people.label(pull, "captain")
+    lets_in(harness, pull)
+
+    assert "granted by the rule “Hotfixes”" in check(harness, pull)["summary"]
+
+
+@pytest.mark.parametrize("how", ["unlabel", "push", "team", "rename", "disable", "delete"])
+def test_exception_ends_in_the_pass_that_sees_that_a_fact_has(
+    harness: Harness, pull: PullRequest, people: People, add_rule: AddRule, how: str
+) -> None:
+    rule = add_rule(HOTFIX)
+    people.label(pull, "captain")
+    assert lets_in(harness, pull)
+
+    if how == "unlabel":
+        people.unlabel(pull, "captain")
+    elif how == "push":
+        people.push(pull, "author")
+    elif how == "team":
+        people.set_captains("nobody")
+        with harness.jobs.open(GITHUB_CALLER) as uow:
+            judge_team_again(uow, rule_installation(harness), people.team)
+    elif how == "rename":
+        harness.person("PATCH", "/repos/acme/web/labels/hotfix", {"new_name": "other"})
+    elif how == "disable":
+        harness.sql("UPDATE exception_rules SET enabled = false")
+    else:
+        harness.sql("DELETE FROM exception_rules WHERE id = :id", id=rule.id)
+    notify(harness)
+    harness.reconciler.run_pass()
+
+    assert set(harness.conclusions().values()) == {"failure"}
+    assert harness.merge("acme/web", pull.number).status_code == 405
+    assert len(audited(harness, "revoked")) == 1

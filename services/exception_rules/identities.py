@@ -31,7 +31,7 @@ def find_identities(uow: UnitOfWork, allow: Mapping[str, Any]) -> Identities:
         lookup.ask(mentions)
     details = tuple(lookup.problems(mentions))
     if details:
-        raise ServiceError("validation_failed", f"{details[0].path} {details[0].message}.", details=details)
+        raise ServiceError("validation_failed", f"{details[0].message}.", details=details)
     return lookup.found()
 
 

@@ -59,6 +59,7 @@ class Stage:
 
     def __init__(self, report: dict[str, Any], folder: Path) -> None:
         self.organization = report["organizations"]["acme"]
+        self.github_url: str = report["githubUrl"]
         self.webhook_secret: str = report["webhookSecret"]
         self.stripe_webhook_secret: str = report["stripeWebhookSecret"]
         self.fixtures: CallFixtures = open_call_fixtures(
@@ -145,6 +146,12 @@ def within_three_months(stage: Stage, request: Request) -> None:
         request.body["expiresAt"] = (datetime.now(UTC) + timedelta(days=80)).isoformat()
 
 
+def with_captains(stage: Stage, request: Request) -> None:
+    """Have the team that rules name at GitHub."""
+    team = {"organization": "acme", "slug": "release-captains", "members": ["captain"]}
+    httpx.put(f"{stage.github_url}/_control/teams", json=team).raise_for_status()
+
+
 PREPARED: dict[str, Callable[[Stage, Request], None]] = {
     "lift_freezes": frozen,
     "lift_freeze": new_freeze,
@@ -152,6 +159,7 @@ PREPARED: dict[str, Callable[[Stage, Request], None]] = {
     "disable_repositories": unfrozen,
     "update_schedule": without_windows,
     "create_api_key": within_three_months,
+    "create_exception_rule": with_captains,
 }
 """What an operation needs, besides what the fixtures of single calls make."""
 

@@ -47,7 +47,10 @@ def _put_person(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answe
 
 
 def _put_team(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
-    """Body: `{"id", "members": [login]}`: a team, as bypass lists name it."""
+    """Body: `{"id", "members": [login]}`, as bypass lists name a team, or `{"organization", "slug", "members"}`."""
+    if "slug" in body:
+        github.organization(body["organization"]).team_named(body["slug"], *body["members"])
+        return Answer(204)
     members = [github.world.add_account(login, "User").login.lower() for login in body["members"]]
     github.world.teams[int(body["id"])] = members
     return Answer(204)

@@ -9,6 +9,7 @@ from services.core import lookups
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
 from services.exception_rules import changes as rule_changes
+from services.exception_rules import drafts
 from services.exception_rules import views as rule_views
 from services.pull_request_exceptions import decisions, requests, views
 from services.pull_request_exceptions.decisions import ExceptionDecision
@@ -69,6 +70,11 @@ def list_exception_rules(uow: UnitOfWork, limit: int, cursor: str | None) -> Pag
 def create_exception_rule(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Create a rule."""
     return _rule(uow, rule_changes.create(uow, rule_changes.NewRule(**body)))
+
+
+def preview_exception_rule(uow: UnitOfWork, body: dict[str, Any]) -> object:
+    """Preview a draft of a rule."""
+    return drafts.preview_draft(uow, body)
 
 
 def get_exception_rule(uow: UnitOfWork, rule_id: str) -> object:

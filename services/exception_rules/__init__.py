@@ -1,7 +1,8 @@
 """Exceptions by rule.
 
 - `changes` creates, changes and deletes rules, `validation` says what is wrong with one, `identities` asks GitHub whom
-  it names, and `views` has rules as clients see them. `preview` says what a rule would let in now.
+  it names, and `views` has rules as clients see them. `drafts` shows what one that is not saved
+  would let in, which `preview` finds out.
 - `applicable` finds the rules that apply to frozen branches, `facts` reads from GitHub what they ask for, `granting`
   grants and revokes exceptions by them, and `in_passes` does that in a pass of the reconciler.
 """

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
+from integrations.github import InstallationClient
 from models.exception_rules import ExceptionRule
 from models.pull_requests import PullRequest
 from models.repositories import WatchedBranch
@@ -23,6 +24,7 @@ from services.exception_rules.applicable import RuledBranch, RuleInForce
 from services.exception_rules.facts import FactsReader, JudgedPull
 from services.freezes.scopes import resolve
 from services.github_access.client import client_of
+from services.github_access.rate_limiter import require_quota
 from services.repositories.tracked_pull_requests import TrackedPullRequest, select_tracked
 
 MAX_PREVIEWED = 100
@@ -43,7 +45,8 @@ def preview(
 ) -> RulePreview:
     """Return what conditions would let in, of the open pull requests in a scope.
 
-    Raise what `resolve` raises for the scope, and GitHub's errors that concern a whole installation.
+    Raise what `resolve` raises for the scope, and GitHub's errors that concern a whole installation; also while what is
+    left of its hourly quota is kept for verdicts.
     """
     resolved = resolve(uow, scope)
     open_pulls = select_tracked(uow).where(PullRequest.state == "open", WatchedBranch.id.in_(resolved.ids))
@@ -56,7 +59,7 @@ def preview(
     for one in found:
         judged = _judged(one, rule, uow.now, self_approval=self_approval)
         by_installation[one.repository.installation_id].append(judged)
-    clients = {installation_id: client_of(uow, installation_id) for installation_id in by_installation}
+    clients = {installation_id: _client_of(uow, installation_id) for installation_id in by_installation}
     outcomes: dict[str, Evaluation | Unknown] = {}
     with uow.outside_transaction():
         reader = FactsReader()
@@ -65,6 +68,12 @@ def preview(
                 findings = reader.read(clients[installation_id], pulls)
             outcomes |= {pull.id: findings.evaluate(pull, rule) for pull in pulls}
     return RulePreview([(one, outcomes[one.pull.id]) for one in found], total)
+
+
+def _client_of(uow: UnitOfWork, installation_id: int) -> InstallationClient:
+    """Return the client of an installation that spares the quota that is kept for verdicts."""
+    client, now = client_of(uow, installation_id), uow.now
+    return client.with_hook(lambda *, writes: require_quota(client.budget, now))  # noqa: ARG005 - GitHub is only read
 
 
 def _judged(one: TrackedPullRequest, rule: RuleInForce, now: datetime, *, self_approval: bool) -> JudgedPull:

@@ -16,19 +16,22 @@ from rules.errors import Detail, ServiceError, errors_of, merge_errors
 from rules.exceptions.language import Identities, check_allow
 from services.core.unit_of_work import UnitOfWork
 from services.exception_rules.identities import find_identities
-from services.freezes.scopes import resolve_targets
+from services.freezes.scopes import resolve, resolve_targets
 from services.freezes.start import checked_reason
 
 
-def check(uow: UnitOfWork, given: Mapping[str, Any], rule_id: str | None = None) -> Identities | None:
+def check(
+    uow: UnitOfWork, given: Mapping[str, Any], rule_id: str | None = None, *, draft: bool = False
+) -> Identities | None:
     """Validate the given properties of a rule, and return whom its conditions name; None if they are not given.
 
-    GitHub is asked outside of the transaction. Raise, with the rows of all errors: the errors of resolving a scope,
-    `no_targets_in_scope`, `validation_failed`, `already_exists`, and what `find_identities` raises.
+    The scope of a draft may reach no branch. GitHub is asked outside of the transaction. Raise, with the rows of all
+    errors: the errors of resolving a scope, `no_targets_in_scope`, `validation_failed`, `already_exists`, and what
+    `find_identities` raises.
     """
     checks: dict[str, Callable[[Any], object]] = {
         "reason": lambda reason: checked_reason(reason, "validation_failed"),
-        "applies_to": partial(_check_range, uow),
+        "applies_to": partial(_check_range, uow, resolve if draft else resolve_targets),
         "allow": check_allow,
     }
     errors = errors_of(*(partial(check, given[name]) for name, check in checks.items() if name in given))
@@ -57,8 +60,8 @@ def require_free_name(uow: UnitOfWork, name: str, rule_id: str | None = None) ->
         raise ServiceError("already_exists", message, details=(Detail("/name", message, "already_exists"),))
 
 
-def _check_range(uow: UnitOfWork, applies_to: Mapping[str, Any]) -> None:
-    errors = errors_of(partial(resolve_targets, uow, applies_to["scope"]), partial(_check_schedules, uow, applies_to))
+def _check_range(uow: UnitOfWork, check_scope: Callable[..., object], applies_to: Mapping[str, Any]) -> None:
+    errors = errors_of(partial(check_scope, uow, applies_to["scope"]), partial(_check_schedules, uow, applies_to))
     if errors:
         error = merge_errors(errors)
         details = tuple(replace(row, path=f"/appliesTo{row.path}") for row in error.details)

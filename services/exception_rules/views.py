@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 from models.exception_rules import ExceptionRule
 from models.exceptions import PullRequestException
 from models.queries import any_of
+from rules.exceptions.language import Identities
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scope_names import named_scopes
@@ -47,7 +48,7 @@ def views(uow: UnitOfWork, rules: Sequence[ExceptionRule]) -> list[dict[str, Any
             **{name: getattr(rule, name) for name in _COPIED},
             "applies_to": _range(rule, scope),
             "limits": {"perFreeze": rule.per_freeze},
-            "identities": list(_identities(rule.identities)),
+            "identities": identity_views(Identities.from_json(rule.identities)),
         }
         for rule, scope in zip(rules, scopes, strict=True)
     ]
@@ -89,6 +90,7 @@ def _range(rule: ExceptionRule, scope: Mapping[str, Any]) -> dict[str, Any]:
     return {"scope": scope, "freezes": rule.freezes, **schedules}
 
 
-def _identities(stored: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
-    accounts = [{"kind": "account", "name": name, "id": found} for name, found in stored["accounts"].items()]
-    return [*accounts, *({"kind": "team", "name": name, "id": found[1]} for name, found in stored["teams"].items())]
+def identity_views(identities: Identities) -> list[dict[str, Any]]:
+    """Return whom a rule names as in the API."""
+    accounts = [{"kind": "account", "name": name, "id": found} for name, found in identities.accounts.items()]
+    return [*accounts, *({"kind": "team", "name": name, "id": team.id} for name, team in identities.teams.items())]

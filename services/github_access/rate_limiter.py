@@ -126,7 +126,7 @@ def _reserve_share(
         if lease is not None and not lease.renew(uow):
             raise LeaseLostError
         require_no_pause(uow, installation_id)
-        _require_quota(client.budget, uow.now)
+        require_quota(client.budget, uow.now)
         if writes:
             require_confirmed(uow)
         counting = _counting(uow, installation_id, limits) if writes else "off"
@@ -138,7 +138,7 @@ def _reserve_share(
         _save_usage(uow, installation_id, points, content_of(counting, 1) if writes else 0)
 
 
-def _require_quota(budget: Budget, now: datetime) -> None:
+def require_quota(budget: Budget, now: datetime) -> None:
     """Raise `ThrottledError` while what is left of an hourly quota is kept for verdicts."""
     for quota in (budget.rest, budget.graphql):
         left = timedelta(seconds=(quota.reset_at or 0) - now.timestamp())

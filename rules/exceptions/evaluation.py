@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Literal, TypeVar
 
 from rules.exceptions.facts import ChangedFiles, Commit, GitHubAccount, Label, RuleFacts, TeamMembers, Unknown
@@ -173,6 +174,7 @@ def _what_is_wrong(condition: Condition, evidence: Evidence) -> str | None:
             return None if lines <= at_most else f"It changes {lines} lines."
 
 
+@lru_cache(maxsize=1024)
 def requires(condition: Condition) -> str:
     """Return what a condition requires, in words that follow "needs"."""
     match condition:

@@ -8,7 +8,7 @@ branches, exceptions.
 import json
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import select, text
@@ -166,7 +166,10 @@ class _Application:
         else:
             refused = (rule.row.id, pull.id, pull.head_sha) in self._refused
             outcome = "revoked" if refused and evaluation.outcome == "met" else evaluation.outcome
-            conditions = [asdict(condition) for condition in evaluation.conditions]
+            conditions = [
+                {"outcome": each.outcome, "requires": each.requires, "found": each.found}
+                for each in evaluation.conditions
+            ]
         return {
             "pulls": pull.id,
             "rules": rule.row.id,

@@ -20,6 +20,7 @@ NAMES = (
     "restarts",
     "scale",
     "stop",
+    "exception_rules",
 )
 
 

@@ -37,8 +37,8 @@ class ExceptionRule(Base):
     created_at: Mapped[datetime]
     created_by: Mapped[dict[str, Any]]
     updated_at: Mapped[datetime]
-    members_changed_at: Mapped[datetime | None]
-    """When GitHub last said that somebody joined or left one of its teams."""
+    facts_changed_at: Mapped[datetime | None]
+    """When GitHub last said that one of its teams has other members, or that a label was changed."""
 
     __table_args__ = (Index("ix_exception_rules_page", "organization_id", "created_at", "id"),)
 

@@ -89,15 +89,16 @@ class RequestedAction:
 
 
 @dataclass(frozen=True, slots=True)
-class TeamRefresh:
-    """Read the members of this team again."""
+class FactsRefresh:
+    """Read again what rules of exceptions ask for: the members of a team, or the labels of pull requests."""
 
     installation_id: int
-    team_id: int
+    team_id: int | None = None
+    """None: a label itself was changed, which GitHub does not count as a change of the pull requests that have it."""
 
 
 RefreshRequest = (
-    InstallationRefresh | RepositoryRefresh | BranchRefresh | PullRequestState | RequestedAction | TeamRefresh
+    InstallationRefresh | RepositoryRefresh | BranchRefresh | PullRequestState | RequestedAction | FactsRefresh
 )
 
 
@@ -193,6 +194,7 @@ def _rules(payload: _Payload) -> list[RefreshRequest]:
 
 _WRITTEN = {"created", "completed"}
 _REQUESTED = {"rerequested", "requested_action"}
+_LABEL_ACTIONS = {"edited", "deleted"}
 _FACT_ACTIONS = {"labeled", "unlabeled"}
 _PULL_ACTIONS = {
     "opened",
@@ -224,8 +226,12 @@ def _review(payload: _Payload) -> list[RefreshRequest]:
     return [payload.branches(payload.text("pull_request", "base", "ref"), for_rules=True)]
 
 
+def _label(payload: _Payload) -> list[RefreshRequest]:
+    return [FactsRefresh(payload.id("installation", "id"))] if payload.action in _LABEL_ACTIONS else []
+
+
 def _team(payload: _Payload) -> list[RefreshRequest]:
-    return [TeamRefresh(payload.id("installation", "id"), payload.id("team", "id"))]
+    return [FactsRefresh(payload.id("installation", "id"), payload.id("team", "id"))]
 
 
 def _state_of(payload: _Payload, base: str) -> PullRequestState:
@@ -315,6 +321,7 @@ def _branch_name(ref: str) -> str:
 _ACTIONS = {
     "pull_request": {*_PULL_ACTIONS, *_FACT_ACTIONS, "edited"},
     "check_run": _REQUESTED,
+    "label": _LABEL_ACTIONS,
     "check_suite": {"rerequested"},
 }
 """The actions of an event that request something; without an entry: all."""
@@ -328,6 +335,7 @@ _READERS: dict[str, Callable[[_Payload], list[RefreshRequest]]] = {
     "branch_protection_configuration": _rules,
     "pull_request": _pull_request,
     "pull_request_review": _review,
+    "label": _label,
     "membership": _team,
     "team": _team,
     "merge_group": _merge_group,

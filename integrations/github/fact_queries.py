@@ -11,7 +11,7 @@ FACTS = f"""query Facts($ids:[ID!]!,$files:Boolean!,$labels:Boolean!,$approvals:
   number headRefOid baseRefName updatedAt additions deletions changedFiles
   repository{{id}} headRepository{{id}} author{{{_ACTOR}}}
   files(first:100)@include(if:$files){{pageInfo{{hasNextPage}} nodes{{path changeType}}}}
-  labels(first:100)@include(if:$labels){{pageInfo{{hasNextPage}} nodes{{name updatedAt}}}}
+  labels(first:100)@include(if:$labels){{pageInfo{{hasNextPage}} nodes{{name createdAt updatedAt}}}}
   latestOpinionatedReviews(first:100)@include(if:$approvals){{
    pageInfo{{hasNextPage}} nodes{{state submittedAt commit{{oid}} author{{{_ACTOR}}}}}}}
   timelineItems(last:100,itemTypes:[LABELED_EVENT,HEAD_REF_FORCE_PUSHED_EVENT,BASE_REF_CHANGED_EVENT]){{

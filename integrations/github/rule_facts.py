@@ -163,7 +163,7 @@ def _label(label: Mapping[str, Any], event: Mapping[str, Any] | None) -> Label:
         name=str(label["name"]),
         set_by=None if event is None else _account(event["actor"]),
         set_at=None if event is None else _instant(event["createdAt"]),
-        changed_at=None if changed is None else _instant(changed),
+        changed_at=None if changed in {None, label["createdAt"]} else _instant(changed),
     )
 
 

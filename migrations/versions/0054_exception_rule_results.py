@@ -58,12 +58,12 @@ def upgrade() -> None:
     op.execute(RESULTS)
     op.execute(FORGET)
     op.execute("ALTER TABLE pull_requests ADD COLUMN node_id TEXT")
-    op.execute("ALTER TABLE exception_rules ADD COLUMN members_changed_at TIMESTAMP WITH TIME ZONE")
+    op.execute("ALTER TABLE exception_rules ADD COLUMN facts_changed_at TIMESTAMP WITH TIME ZONE")
 
 
 def downgrade() -> None:
     """Drop all of it."""
-    op.execute("ALTER TABLE exception_rules DROP COLUMN members_changed_at")
+    op.execute("ALTER TABLE exception_rules DROP COLUMN facts_changed_at")
     op.execute("ALTER TABLE pull_requests DROP COLUMN node_id")
     op.execute("DROP TRIGGER forget_head_since ON pull_requests")
     op.execute("DROP FUNCTION forget_head_since()")

@@ -244,7 +244,7 @@ def _wrong_label(condition: HasLabel, evidence: Evidence) -> str | None:
 
 def _outdated(label: Label, set_at: datetime, evidence: Evidence) -> str | None:
     """Return why what a label says may not be what the person meant who set it; None if it is."""
-    if label.changed_at is not None and label.changed_at > set_at:
+    if label.changed_at is not None and label.changed_at >= set_at:
         return "The label was renamed or changed after it was set; set it again."
     if not evidence.is_later(set_at, evidence.head_since + CLOCKS_DIFFER):
         return "It was set before this head and base were seen; set it again."

@@ -34,7 +34,7 @@ EVENTS = (
     "repository_ruleset",
 )
 """The events that the App must subscribe to; GitHub always sends those of installations."""
-EVENTS_FOR_RULES = ("membership", "pull_request_review", "team")
+EVENTS_FOR_RULES = ("label", "membership", "pull_request_review", "team")
 """The events that rules of exceptions react to at once; without them, when the branch is read next."""
 _LEVELS = ("none", "read", "write", "admin")
 

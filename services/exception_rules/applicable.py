@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import or_, select
 
@@ -76,6 +77,11 @@ class RuledBranch:
     self_approval: bool
     rules: dict[str, Sequence[RuleInForce]]
     """By each freeze in force that covers the branch; none for one that permits no exceptions."""
+
+    def facts_changed_at(self) -> datetime | None:
+        """Return when GitHub last said that what its rules ask for has changed, besides its pull requests."""
+        instants = (rule.row.facts_changed_at for rule in self.all_rules())
+        return max((instant for instant in instants if instant is not None), default=None)
 
     def all_rules(self) -> Collection[RuleInForce]:
         """Return every rule that applies to a freeze of the branch."""

@@ -14,7 +14,7 @@ from models.installations import Installation
 from models.queries import frozen_branches
 from rules.billing.plans import require_feature
 from rules.errors import ServiceError
-from rules.exceptions.language import Identities
+from rules.exceptions.language import HasLabel, Identities, conditions_of, parse_allow
 from rules.ids import new_id
 from services.core.entity_tags import require_match
 from services.core.lookups import get_exception_rule
@@ -130,20 +130,27 @@ def _require_below_limit(uow: UnitOfWork) -> None:
         raise ServiceError("invalid_state", message)
 
 
-def judge_team_again(uow: UnitOfWork, installation_id: int, team_id: int) -> None:
-    """Have pull requests judged again by the rules that name a team, because it has other members."""
+def judge_again(uow: UnitOfWork, installation_id: int, team_id: int | None) -> None:
+    """Have pull requests judged again by the rules that name a team, because it has other members.
+
+    None: by the rules that name a label, because a label was changed.
+    """
     own = select(Installation.organization_id).where(Installation.id == installation_id).scalar_subquery()
     query = select(ExceptionRule).where(ExceptionRule.organization_id == own, ExceptionRule.enabled)
     rules = uow.session.scalars(query.order_by(ExceptionRule.created_at, ExceptionRule.id).with_for_update()).all()
-    named = [
-        rule for rule in rules if team_id in {team.id for team in Identities.from_json(rule.identities).teams.values()}
-    ]
+    named = [rule for rule in rules if _depends_on(rule, team_id)]
     for rule in named:
-        rule.members_changed_at = uow.now
+        rule.facts_changed_at = uow.now
     uow.session.flush()
     if named:
         with uow.act_as_service(organization_id=named[0].organization_id):
             _judge_again(uow)
+
+
+def _depends_on(rule: ExceptionRule, team_id: int | None) -> bool:
+    if team_id is None:
+        return any(isinstance(condition, HasLabel) for condition in conditions_of(parse_allow(rule.allow)))
+    return any(team_id == own_id for _owner, own_id in rule.identities["teams"].values())
 
 
 def _judge_again(uow: UnitOfWork) -> None:

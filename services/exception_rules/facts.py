@@ -5,15 +5,14 @@ the commits, and the files where there are many or one was renamed.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock
-from time import monotonic
 
 from integrations.github import FactKinds, GitHubError, InstallationClient
 from rules.batches import batches
-from rules.exceptions.evaluation import Evaluation, Evidence, evaluate
+from rules.exceptions.evaluation import CLOCKS_DIFFER, Evaluation, Evidence, evaluate
 from rules.exceptions.facts import RuleFacts, Unknown
 from rules.exceptions.language import (
     HasApprovals,
@@ -27,10 +26,10 @@ from services.exception_rules.applicable import RuledBranch, RuleInForce
 from services.github_access.failures import is_installation_wide
 
 PULLS_PER_QUERY = 25
-MEMBERS_LAST = 60.0
-"""Seconds for which the members of a team are not read again, unless GitHub says that they have changed."""
-FACTS_LAST = 600.0
-"""Seconds after which facts are read again of a pull request that has not changed: GitHub does not count a change of
+MEMBERS_LAST = timedelta(seconds=60)
+"""For how long the members of a team are not read again, unless GitHub says that they have changed."""
+FACTS_LAST = timedelta(minutes=10)
+"""After how long facts are read again of a pull request that has not changed: GitHub does not count a change of
 the history of its base, or the deletion of a label, as one."""
 _MAX_KEPT = 20_000
 
@@ -47,9 +46,16 @@ class JudgedPull:
     head_since: datetime
     updated_at: datetime
     """When GitHub says that it last changed, in whole seconds."""
-    is_recent: bool
-    """Whether it changed so recently that it may change again within the same second."""
+    found_at: datetime
+    """When the pass found it, by our clock."""
+    trusts_kept: bool
+    """False where everything is read again: the branch is read back."""
     rank: int
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether it changed so recently that it may change again within the same second."""
+        return self.found_at - self.updated_at < 2 * CLOCKS_DIFFER
 
     @property
     def branch_id(self) -> str:
@@ -57,9 +63,9 @@ class JudgedPull:
         return self.branch.branch.id
 
     @property
-    def version(self) -> tuple[str, str, str, datetime]:
+    def version(self) -> tuple[object, ...]:
         """What changes with its facts, as far as GitHub says."""
-        return self.node_id, self.head_sha, self.branch.branch.name, self.updated_at
+        return self.node_id, self.head_sha, self.branch.branch.name, self.updated_at, self.branch.facts_changed_at()
 
 
 @dataclass(slots=True)
@@ -87,11 +93,10 @@ class Findings:
 class FactsReader:
     """Reads facts, and keeps what has not changed; thread-safe, one for each process."""
 
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._lock = Lock()
-        self._facts: OrderedDict[tuple[object, ...], tuple[float, FactKinds, RuleFacts]] = OrderedDict()
-        self._members: dict[tuple[int, int], tuple[float, datetime | None, frozenset[int]]] = {}
+        self._facts: OrderedDict[tuple[object, ...], tuple[datetime, FactKinds, RuleFacts]] = OrderedDict()
+        self._members: dict[tuple[int, int], tuple[datetime, datetime | None, frozenset[int]]] = {}
 
     def read(self, client: InstallationClient, pulls: Sequence[JudgedPull]) -> Findings:
         """Return the facts of pull requests, the most mergeable first. Raise GitHubError of the whole installation."""
@@ -110,18 +115,19 @@ class FactsReader:
             self._read_chunk(client, chunk, kinds, findings)
         for pull in pulls:
             self._complete(client, pull, findings)
-        for pull in unread:
+        for pull in pulls:
             self._keep(pull, kinds, findings)
         return findings
 
     def _members_of(
         self, client: InstallationClient, team: Team, changed_at: datetime | None, findings: Findings
     ) -> frozenset[int] | Unknown:
-        key, now = (client.installation_id, team.id), self._clock()
+        key, now = (client.installation_id, team.id), max(pull.found_at for pull in findings.pulls)
+        trusts_kept = all(pull.trusts_kept for pull in findings.pulls)
         with self._lock:
-            read_at, change, members = self._members.get(key, (-MEMBERS_LAST, None, frozenset()))
-        if now - read_at < MEMBERS_LAST and change == changed_at:
-            return members
+            kept = self._members.get(key)
+        if kept is not None and trusts_kept and now - kept[0] < MEMBERS_LAST and kept[1] == changed_at:
+            return kept[2]
         try:
             members = client.team_members(team.organization_id, team.id)
         except GitHubError as error:
@@ -132,10 +138,10 @@ class FactsReader:
 
     def _kept(self, pull: JudgedPull, kinds: FactKinds) -> RuleFacts | None:
         with self._lock:
-            read_at, kept_kinds, facts = self._facts.get(pull.version, (0.0, FactKinds(), None))
-        if facts is None or self._clock() - read_at > FACTS_LAST or not kept_kinds.include(kinds):
+            kept = self._facts.get(pull.version)
+        if kept is None or not (pull.trusts_kept and pull.found_at - kept[0] <= FACTS_LAST and kept[1].include(kinds)):
             return None
-        return facts
+        return kept[2]
 
     def _keep(self, pull: JudgedPull, kinds: FactKinds, findings: Findings) -> None:
         """Keep facts, unless they may change without another time of change: GitHub's times are whole seconds."""
@@ -143,7 +149,10 @@ class FactsReader:
         if isinstance(facts, Unknown) or facts.updated_at != pull.updated_at or pull.is_recent:
             return
         with self._lock:
-            self._facts[pull.version] = (self._clock(), kinds, facts)
+            kept = self._facts.get(pull.version)
+            if kept is not None and kept[2] is facts:
+                return
+            self._facts[pull.version] = (pull.found_at, kinds, facts)
             self._facts.move_to_end(pull.version)
             while len(self._facts) > _MAX_KEPT:
                 self._facts.popitem(last=False)
@@ -211,7 +220,7 @@ def _teams(pulls: Sequence[JudgedPull]) -> Mapping[Team, datetime | None]:
     for rule in rules.values():
         for name in people_of(rule.allow).teams:
             if (team := rule.identities.teams.get(name)) is not None:
-                instants = (found.get(team), rule.row.members_changed_at)
+                instants = (found.get(team), rule.row.facts_changed_at)
                 found[team] = max((instant for instant in instants if instant is not None), default=None)
     return found
 

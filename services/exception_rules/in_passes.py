@@ -11,7 +11,6 @@ from models.exceptions import PullRequestException
 from models.pull_requests import PullRequest
 from models.queries import is_one_of
 from models.repositories import WatchedBranch
-from rules.exceptions.evaluation import CLOCKS_DIFFER
 from services.core.unit_of_work import UnitOfWork
 from services.exception_rules.applicable import ruled_branches
 from services.exception_rules.facts import FactsReader, Findings, JudgedPull
@@ -44,21 +43,25 @@ class RulesInPasses:
     def __init__(self) -> None:
         self._reader = FactsReader()
 
-    def find(self, uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]]) -> list[JudgedPull]:
+    def find(
+        self, uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]], read_back: Collection[str]
+    ) -> list[JudgedPull]:
         """Return the pull requests of branches, as just mirrored, that rules have to judge.
 
         None if exceptions cannot be read: then none of them allows anything.
         """
         try:
             with uow.session.begin_nested():
-                return self._find(uow, heads)
+                return self._find(uow, heads, read_back)
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise
             logger.exception("exception rules cannot be read; none is applied")
             return []
 
-    def _find(self, uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]]) -> list[JudgedPull]:
+    def _find(
+        self, uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]], read_back: Collection[str]
+    ) -> list[JudgedPull]:
         ruled = {found.branch.id: found for found in ruled_branches(uow, [branch_id for branch_id, _found in heads])}
         if not ruled:
             return []
@@ -83,7 +86,8 @@ class RulesInPasses:
                         head_sha=pull.head_sha,
                         head_since=pull.head_since,
                         updated_at=head.updated_at,
-                        is_recent=uow.now - head.updated_at < 2 * CLOCKS_DIFFER,
+                        found_at=uow.now,
+                        trusts_kept=branch_id not in read_back,
                         rank=pull.merge_rank,
                     )
                 )

@@ -86,6 +86,7 @@ def _judged(one: TrackedPullRequest, rule: RuleInForce, now: datetime, *, self_a
         head_sha=one.pull.head_sha,
         head_since=one.pull.head_since or now,
         updated_at=now,
-        is_recent=True,
+        found_at=now,
+        trusts_kept=False,
         rank=one.pull.merge_rank,
     )

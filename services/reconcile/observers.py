@@ -35,8 +35,13 @@ class HeadOfFacts(Protocol):
 class FactsObserver(Protocol):
     """Another domain that verdicts follow from reads more of heads than a pass does."""
 
-    def find(self, uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]]) -> Sequence[HeadOfFacts]:
-        """Return the heads of branches, just mirrored, of which it has to read further facts."""
+    def find(
+        self, uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]], read_back: Collection[str]
+    ) -> Sequence[HeadOfFacts]:
+        """Return the heads of branches, just mirrored, of which it has to read further facts.
+
+        On the branches that are read back, what was read before is not to be trusted.
+        """
 
     def read(self, client: InstallationClient, heads: Sequence[Any], before_call: Callable[[], object]) -> FurtherFacts:
         """Read them, outside any transaction. Raise GitHubError if that concerns the whole installation."""

@@ -77,7 +77,8 @@ class Reading:
                 for heads_read in state.observers.heads_read:
                     heads_read(leased.uow, heads)
                 if state.observers.facts is not None:
-                    wanted = state.observers.facts.find(leased.uow, heads)
+                    read_back = {branch.id for branch, _found in held if branch.read_back}
+                    wanted = state.observers.facts.find(leased.uow, heads, read_back)
                     self._facts_left.extend(sorted(wanted, key=lambda head: head.rank))
         return shown_checks(complete)
 

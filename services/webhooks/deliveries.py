@@ -20,11 +20,11 @@ from sqlalchemy import ARRAY, Text, any_, bindparam, select, text, update
 from integrations.github import GitHub, GitHubError, GitHubSettings
 from integrations.github.events import (
     BranchRefresh,
+    FactsRefresh,
     InstallationRefresh,
     RefreshRequest,
     RepositoryRefresh,
     RequestedAction,
-    TeamRefresh,
     read_event,
 )
 from integrations.github.signatures import verify
@@ -35,7 +35,7 @@ from rules.webhook_log import LogEntry
 from services.core.unit_of_work import GITHUB_CALLER, Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, WorkQueue
 from services.enforcement_status.probe_requests import schedule_installation_probes, schedule_repository_probes
-from services.exception_rules.changes import judge_team_again
+from services.exception_rules.changes import judge_again
 from services.github_access import client
 from services.installations.status import refresh_status
 from services.installations.sync_requests import request_comparison
@@ -289,9 +289,9 @@ def _apply_refresh(uow_factory: UnitOfWorkFactory, github: GitHub, request: Refr
             if refresh_status(uow_factory, github, request.installation_id) == "active":
                 with uow_factory.open(GITHUB_CALLER) as uow:
                     request_comparison(uow, [request.installation_id])
-        elif isinstance(request, TeamRefresh):
+        elif isinstance(request, FactsRefresh):
             with uow_factory.open(GITHUB_CALLER) as uow:
-                judge_team_again(uow, request.installation_id, request.team_id)
+                judge_again(uow, request.installation_id, request.team_id)
         elif isinstance(request, RequestedAction):
             handle_check_action(uow_factory, github, request)
         elif isinstance(request, RepositoryRefresh):

@@ -6,11 +6,11 @@ from typing import Any
 
 from integrations.github.events import (
     BranchRefresh,
+    FactsRefresh,
     InstallationRefresh,
     RefreshRequest,
     RepositoryRefresh,
     RequestedAction,
-    TeamRefresh,
 )
 
 _KINDS: Mapping[str, type[RefreshRequest]] = {
@@ -18,7 +18,7 @@ _KINDS: Mapping[str, type[RefreshRequest]] = {
     "repository": RepositoryRefresh,
     "branches": BranchRefresh,
     "action": RequestedAction,
-    "team": TeamRefresh,
+    "team": FactsRefresh,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 _KEY, _KEY_FOR_RULES = "refresh_requests", "rule_requests"
@@ -34,7 +34,7 @@ def to_stored(requests: Iterable[RefreshRequest]) -> dict[str, Any]:
         values = {"kind": name, **asdict(request)}
         if "names" in values:
             values["names"] = sorted(values["names"])
-        for_rules = values.pop("for_rules", False) or isinstance(request, TeamRefresh)
+        for_rules = values.pop("for_rules", False) or isinstance(request, FactsRefresh)
         stored.setdefault(_KEY_FOR_RULES if for_rules else _KEY, []).append(values)
     return stored
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from integrations.github.events import (
     _READERS,
     BranchRefresh,
+    FactsRefresh,
     InstallationRefresh,
     PullRequestState,
     RepositoryRefresh,
     RequestedAction,
-    TeamRefresh,
     read_event,
 )
 
@@ -106,7 +106,7 @@ def test_review_matters_to_rules_alone() -> None:
 @pytest.mark.parametrize(("event", "action"), [("membership", "removed"), ("team", "deleted")])
 def test_change_of_a_team_is_told(event: str, action: str) -> None:
     payload = {"action": action, "team": {"id": 7}, "installation": {"id": 5}}
-    assert read_event(event, payload) == [TeamRefresh(installation_id=5, team_id=7)]
+    assert read_event(event, payload) == [FactsRefresh(installation_id=5, team_id=7)]
 
 
 def test_pull_request_title_of_an_event_is_sanitized() -> None:

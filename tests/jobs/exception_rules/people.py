@@ -26,7 +26,7 @@ class People:
         world.clock = lambda: harness.jobs.clock.read(datetime.now(UTC))  # GitHub's clock goes with ours
         self.accounts = {
             login: world.add_account(login, "User", f"token-of-{login}").id
-            for login in ("captain", "bot", "author", "mallory")
+            for login in ("captain", "deputy", "bot", "author", "mallory")
         }
         self.acme = organization.account.id
         self.team = self.set_captains("captain")

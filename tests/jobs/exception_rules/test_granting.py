@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from services.core.unit_of_work import GITHUB_CALLER
-from services.exception_rules.changes import judge_team_again
+from services.exception_rules.changes import judge_again
 from tests.harness.github_harness import Harness
 from tests.jobs.exception_rules.conftest import AddRule
 from tests.jobs.exception_rules.people import HOTFIX, People
@@ -71,7 +71,7 @@ def test_exception_ends_in_the_pass_that_sees_that_a_fact_has(
     elif how == "team":
         people.set_captains("nobody")
         with harness.jobs.open(GITHUB_CALLER) as uow:
-            judge_team_again(uow, rule_installation(harness), people.team)
+            judge_again(uow, rule_installation(harness), people.team)
     elif how == "rename":
         harness.person("PATCH", "/repos/acme/web/labels/hotfix", {"new_name": "other"})
     elif how == "disable":

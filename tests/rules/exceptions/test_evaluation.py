@@ -134,7 +134,7 @@ def test_rule_lets_in_what_meets_its_conditions(condition: dict[str, Any], facts
         (HOTFIX, {"changed_at": LATER}, OLD_LABEL),
         (
             HOTFIX,
-            {"labels": (Label("hotfix", CAPTAIN, LATER, changed_at=LATER + timedelta(seconds=1)),)},
+            {"labels": (Label("hotfix", CAPTAIN, LATER, changed_at=LATER),)},
             "The label was renamed or changed after it was set; set it again.",
         ),
         (HOTFIX, {"author": CAPTAIN}, OWN_LABEL),

@@ -22,6 +22,7 @@ EVENTS = [
     "check_suite",
     "create",
     "delete",
+    "label",
     "merge_group",
     "membership",
     "pull_request",

@@ -4,7 +4,7 @@ from tools.fake_github.model import pulls
 from tools.fake_github.model.identifiers import node_id
 from tools.fake_github.model.records import Label, PullRequest, Repository
 from tools.fake_github.model.refusals import Refusal
-from tools.fake_github.model.world import Actor, World
+from tools.fake_github.model.world import Actor, Event, World
 
 
 def label_named(world: World, repository: Repository, name: str) -> Label:
@@ -37,11 +37,13 @@ def remove_label(world: World, actor: Actor, repository: Repository, pull: PullR
     pulls.announce(world, actor, repository, pull, "unlabeled", label=label)
 
 
-def rename_label(world: World, repository: Repository, name: str, new_name: str) -> Label:
+def rename_label(world: World, actor: Actor, repository: Repository, name: str, new_name: str) -> Label:
     """Rename a label: every pull request that has it keeps it, and who set it."""
     label = next((label for label in repository.labels if label.name.casefold() == name.casefold()), None)
     if label is None:
         raise Refusal(404, "Not Found")
     label.name, label.updated_at = new_name, world.now()
-    world.changes += 1
+    world.emit(
+        Event("label", "edited", actor.account, repository, {"label": label, "changes": {"name": {"from": name}}})
+    )
     return label

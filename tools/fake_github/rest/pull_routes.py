@@ -160,7 +160,7 @@ def remove_label(call: Call) -> Answer:
 def rename_label(call: Call) -> Answer:
     """Rename a label."""
     name = call.params["name"]
-    label = labels.rename_label(call.world, call.repository, name, call.body.get("new_name") or name)
+    label = labels.rename_label(call.world, call.actor, call.repository, name, call.body.get("new_name") or name)
     return Answer(200, label_json(call.view, call.repository, label))
 
 

@@ -41,6 +41,13 @@ def _pull_body(view: View, event: Event) -> Json:
     return body | {name: facts[name] for name in ("before", "after", "changes", "reason") if name in facts}
 
 
+def _label_body(view: View, event: Event) -> Json:
+    return {
+        "label": pulls.label_json(view, _repository(event), event.facts["label"]),
+        "changes": event.facts["changes"],
+    }
+
+
 def _review_body(view: View, event: Event) -> Json:
     repository, pull = _repository(event), event.facts["pull"]
     review = pulls.review_json(view, repository, pull, event.facts["review"])
@@ -183,6 +190,7 @@ MAKERS: dict[str, Maker] = {
     "delete": _branch_body,
     "installation": _installation_body,
     "installation_repositories": _installation_repositories_body,
+    "label": _label_body,
     "membership": _membership_body,
     "repository_ruleset": _ruleset_body,
     "branch_protection_rule": _protection_body,

@@ -73,6 +73,12 @@ _SAVE_RESULTS = text("""
           IS DISTINCT FROM (excluded.head_sha, excluded.outcome, excluded.conditions)
 """)
 """What was found replaces what was found before, where it differs: `judged_at` says since when it is so."""
+_FORGET_RESULTS = text("""
+    DELETE FROM exception_rule_results
+    WHERE pull_request_id = ANY(CAST(:pulls AS text[]))
+      AND pull_request_id || ' ' || rule_id <> ALL(CAST(:kept AS text[]))
+""")
+"""Of rules that do not apply any more to pull requests that were judged."""
 _MAX_FILES_LISTED = 20
 
 
@@ -232,6 +238,9 @@ class _Application:
         for row, pull, rule in self._granted:
             with self._uow.act_as_service(organization_id=row.organization_id):
                 self._grant(row, pull, rule)
+        pulls = [pull.id for pull in self._findings.pulls if pull.branch_id in self._branches]
+        rules = [f"{result['pulls']} {result['rules']}" for result in self._results]
+        self._uow.session.execute(_FORGET_RESULTS, {"pulls": pulls, "kept": rules})
         if self._results:
             columns = {name: [result[name] for result in self._results] for name in self._results[0]}
             self._uow.session.execute(_SAVE_RESULTS, {**columns, "now": self._uow.now})

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import select, tuple_
 
+from models.exception_rules import ExceptionRule, ExceptionRuleResult
 from models.exceptions import PullRequestException
 from models.queries import audiences, exception_states
 from rules.freezes.check_text import EVERYWHERE, Audience, summary, title
@@ -41,19 +42,23 @@ def views(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> list[dict[str,
     """Return pull requests as the contract's objects: a few queries, however many there are."""
     facts = read_facts(uow, rows)
     exceptions = _exceptions(uow, rows, facts.freezes)
+    rules = _rules(uow, rows, facts.freezes)
     blocking = blocking_of_branches(uow.session, {row.branch.id for row in rows}, uow.now)
     ids = {row.repository.id for row in rows}
     readers = audiences(uow.session, ids, uow.dependencies.web_url) if facts.freezes else {}
     exceptions_included = uow.plan.includes("pr_exceptions")
     return [
-        _view(
-            row,
-            facts,
-            exceptions.get(row.pull.id, []),
-            blocking,
-            uow.now,
-            replace(readers.get(row.repository.id, EVERYWHERE), exceptions=exceptions_included),
-        )
+        {
+            **_view(
+                row,
+                facts,
+                exceptions.get(row.pull.id, []),
+                blocking,
+                uow.now,
+                replace(readers.get(row.repository.id, EVERYWHERE), exceptions=exceptions_included),
+            ),
+            "exception_rules": rules.get(row.pull.id, []),
+        }
         for row in rows
     ]
 
@@ -75,6 +80,40 @@ def _exceptions(
         view = {name: getattr(one, name) for name in _EXCEPTION_COLUMNS} | {"state": states[one.id]}
         shown.setdefault(one.pull_request_id, []).append(view)
     return shown
+
+
+def _rules(
+    uow: UnitOfWork, rows: Sequence[TrackedPullRequest], freezes: FreezesByBranch
+) -> dict[str, list[dict[str, Any]]]:
+    """Return, by pull request, what was found of the rules that are on when its present head was last judged."""
+    heads = [
+        (row.pull.id, row.pull.head_sha) for row in rows if freezes.get(row.branch.id) and row.pull.state == "open"
+    ]
+    if not heads:
+        return {}
+    result = ExceptionRuleResult
+    query = (
+        select(result, ExceptionRule.name)
+        .join(ExceptionRule, ExceptionRule.id == result.rule_id)
+        .where(tuple_(result.pull_request_id, result.head_sha).in_(heads), ExceptionRule.enabled)
+        .order_by(ExceptionRule.created_at, ExceptionRule.id)
+    )
+    shown: dict[str, list[dict[str, Any]]] = {}
+    for one, name in uow.session.execute(query):
+        shown.setdefault(one.pull_request_id, []).append(_rule(one, name))
+    return shown
+
+
+def _rule(result: ExceptionRuleResult, name: str) -> dict[str, Any]:
+    unknown = result.conditions[0]["found"] if result.outcome == "unknown" else None
+    return {
+        "rule_id": result.rule_id,
+        "rule_name": name,
+        "outcome": result.outcome,
+        "unknown": unknown,
+        "conditions": [] if result.outcome == "unknown" else result.conditions,
+        "judged_at": result.judged_at,
+    }
 
 
 def _view(

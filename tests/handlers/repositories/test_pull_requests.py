@@ -126,6 +126,7 @@ class TestLookupPullRequest:
             "freezeIds": [freeze.id],
             "exceptionIds": [],
             "exceptions": [],
+            "exceptionRules": [],
             "patternCheck": None,
             "sharedHeadWith": [],
         }

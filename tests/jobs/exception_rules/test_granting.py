@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
-from services.core.unit_of_work import GITHUB_CALLER
+from rules.access.permissions import SYSTEM
+from services.core.unit_of_work import GITHUB_CALLER, Caller
 from services.exception_rules.changes import judge_again
+from services.pull_requests.views import views
+from services.repositories.tracked_pull_requests import TrackedPullRequest, select_tracked
+from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import Harness
 from tests.jobs.exception_rules.conftest import AddRule
 from tests.jobs.exception_rules.people import HOTFIX, People
@@ -84,3 +88,25 @@ def test_exception_ends_in_the_pass_that_sees_that_a_fact_has(
     assert set(harness.conclusions().values()) == {"failure"}
     assert harness.merge("acme/web", pull.number).status_code == 405
     assert len(audited(harness, "revoked")) == 1
+
+
+def test_pull_request_shows_what_each_rule_misses(
+    harness: Harness, pull: PullRequest, people: People, add_rule: AddRule
+) -> None:
+    add_rule(HOTFIX, name="Hotfixes")
+    people.label(pull, "mallory")
+    lets_in(harness, pull)
+
+    with harness.uow_factory.open(Caller(harness.organization.id, SYSTEM, "api", BUSINESS)) as uow:
+        rows = [TrackedPullRequest(*row) for row in uow.session.execute(select_tracked(uow))]
+        [shown] = views(uow, rows)
+
+    [rule] = shown["exception_rules"]
+    assert (rule["rule_name"], rule["outcome"]) == ("Hotfixes", "missed")
+    assert rule["conditions"] == [
+        {
+            "outcome": "missed",
+            "requires": "the label hotfix set by @acme/captains",
+            "found": "It was set by mallory.",
+        }
+    ]

@@ -10,6 +10,7 @@ from githubkit.exception import GraphQLFailed
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.graph.documents import SCHEMA
+from tools.fake_github.graph.timeline_fields import ITEM_TYPES
 from tools.fake_github.model.classic import protect
 from tools.fake_github.model.labels import add_label
 from tools.fake_github.model.pulls import note, review
@@ -245,8 +246,9 @@ def test_every_field_of_the_graphql_schema_resolves(
     review(github.world, github.maintainer, web.record, pull, "COMMENTED")
     review(github.world, github.maintainer, web.record, pull, "APPROVED")
     add_label(github.world, Actor(github.maintainer), web.record, pull, "hotfix")
-    for kind in ("HeadRefForcePushedEvent", "BaseRefChangedEvent"):
-        note(github.world, Actor(github.maintainer), pull, kind, before="main", after="main")
+    for kind in ITEM_TYPES.values():
+        label_id = pull.timeline[0].label_id
+        note(github.world, Actor(github.maintainer), pull, kind, before="main", after="main", label_id=label_id or "")
     enqueue = "mutation($i:EnqueuePullRequestInput!){enqueuePullRequest(input:$i){mergeQueueEntry{id}}}"
     github.world.installations[1001].permissions["pull_requests"] = "write"
     fresh = bot.graphql(enqueue, {"i": {"pullRequestId": pull.node_id}})

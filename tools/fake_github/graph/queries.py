@@ -165,6 +165,7 @@ def _owner_fields(kind: str) -> None:
 
 for _kind in ("User", "Bot", "Organization"):
     _account_fields(_kind)
+resolver("Bot", "login")(lambda account, _args, _context: account.login.removesuffix("[bot]"))  # which REST writes
 for _kind in ("User", "Organization"):
     _owner_fields(_kind)
 

@@ -22,6 +22,8 @@ ITEM_TYPES = {
     "LABELED_EVENT": "LabeledEvent",
     "HEAD_REF_FORCE_PUSHED_EVENT": "HeadRefForcePushedEvent",
     "BASE_REF_CHANGED_EVENT": "BaseRefChangedEvent",
+    "BASE_REF_FORCE_PUSHED_EVENT": "BaseRefForcePushedEvent",
+    "AUTOMATIC_BASE_CHANGE_SUCCEEDED_EVENT": "AutomaticBaseChangeSucceededEvent",
 }
 attributes("Label", id="node_id", name="name", createdAt="created_at", updatedAt="updated_at")
 resolver("Label", "description")(lambda _label, _args, _context: None)

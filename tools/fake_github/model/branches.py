@@ -125,6 +125,9 @@ def move(world: World, actor: Actor, repository: Repository, name: str, sha: str
     repository.branches[name] = sha
     repository.pushed_at = world.now()
     announce_push(world, actor, repository, name, (before, sha), how)
+    if how == "force_push":
+        for pull in world.open_into[repository.id, name].values():
+            pulls.note(world, actor, pull, "BaseRefForcePushedEvent")
     for pull in list(world.open_from[repository.id, name].values()):
         if how == "force_push":
             pulls.note(world, actor, pull, "HeadRefForcePushedEvent")

@@ -77,6 +77,7 @@ def _delete_head(world: World, actor: Actor, repository: Repository, pull: PullR
     for other in list(world.open_into[repository.id, pull.head_ref].values()):
         with suppress(Refusal):
             pulls.edit(world, actor, repository, other, base=pull.base_ref)
+            other.timeline[-1].kind = "AutomaticBaseChangeSucceededEvent"
     branches.delete_branch(world, actor, repository, pull.head_ref)
 
 

@@ -55,7 +55,7 @@ class TimelineItem:
 
     id: int
     node_id: str
-    kind: str  # LabeledEvent | HeadRefForcePushedEvent | BaseRefChangedEvent
+    kind: str  # one of `timeline_fields.ITEM_TYPES`
     actor_id: int
     created_at: str
     label_id: str | None = None

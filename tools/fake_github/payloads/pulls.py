@@ -1,5 +1,7 @@
 """Pull requests."""
 
+from urllib.parse import quote
+
 from tools.fake_github.model import changes
 from tools.fake_github.model.branches import blob_sha
 from tools.fake_github.model.changes import FileDifference
@@ -209,7 +211,7 @@ def file_json(view: View, repository: Repository, pull: PullRequest, difference:
         "changes": added + deleted,
         "blob_url": f"{page}/blob/{pull.head_sha}/{path}",
         "raw_url": f"{page}/raw/{pull.head_sha}/{path}",
-        "contents_url": f"{repository_url(view, repository)}/contents/{path}?ref={pull.head_sha}",
+        "contents_url": f"{repository_url(view, repository)}/contents/{quote(path)}?ref={pull.head_sha}",
         "patch": "\n".join(difference.hunks),
     }
 

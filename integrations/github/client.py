@@ -211,12 +211,12 @@ class InstallationClient:
         """
         return rule_facts.rule_facts(self._calls, node_ids, kinds)
 
-    def all_files(self, owner: str, name: str, number: int, expected: int) -> ChangedFiles | Unknown:
-        """Return all files of a pull request, with former names; one call per hundred.
+    def all_files(self, owner: str, name: str, number: int, head_sha: str, expected: int) -> ChangedFiles | Unknown:
+        """Return all files of a pull request whose head this is, with former names; one call per hundred.
 
-        `Unknown` above 3,000, and if there are not as many as expected.
+        `Unknown` above 3,000, if there are not as many as expected, and if the head is another one by now.
         """
-        return rule_facts.all_files(self._calls, owner, name, number, expected)
+        return rule_facts.all_files(self._calls, owner, name, number, head_sha, expected)
 
     def commits_of(self, owner: str, name: str, number: int, head_sha: str) -> tuple[Commit, ...] | Unknown:
         """Return the commits of a pull request whose head this is; one call per hundred.

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from integrations.github.calls import Calls, path
 from integrations.github.errors import ErrorKind, GitHubError
@@ -30,6 +31,9 @@ from rules.exceptions.facts import (
 
 GITHUB_AS_COMMITTER = "web-flow"
 """The account that commits, and signs, what people and Apps do through GitHub."""
+_ONE_NAME = {"ADDED", "CHANGED", "DELETED", "MODIFIED"}
+"""How a file is changed that has no former name."""
+_TWO_NAMES = {"renamed", "copied"}
 _TOO_MANY_FILES = Unknown(f"GitHub lists {MAX_FILES:,} files of a pull request, and it changes more")
 _NOT_FOUND = GitHubError(ErrorKind.NOT_FOUND, "GitHub has no pull request with that id")
 
@@ -55,18 +59,27 @@ def team_members(calls: Calls, organization_id: int, team: int) -> frozenset[int
         return frozenset(int(member["id"]) for member in listed)
 
 
-def all_files(calls: Calls, owner: str, name: str, number: int, expected: int) -> ChangedFiles | Unknown:
+def all_files(calls: Calls, owner: str, name: str, number: int, head_sha: str, expected: int) -> ChangedFiles | Unknown:
     """Return all files of a pull request; see `InstallationClient.all_files`."""
     if expected > MAX_FILES:
         return _TOO_MANY_FILES
-    listed: list[ChangedFile] = []
+    listed = list(calls.get_lists(path("repos", owner, name, "pulls", number, "files")))
     with parsing():
-        for file in calls.get_lists(path("repos", owner, name, "pulls", number, "files")):
-            previous = file.get("previous_filename")
-            listed.append(ChangedFile(str(file["filename"]), None if previous is None else str(previous)))
-    if len(listed) != expected:
-        return Unknown(f"GitHub lists {len(listed):,} files of {expected:,}")
-    return ChangedFiles(tuple(listed), complete=True)
+        if any(_head_of(file) != head_sha for file in listed):
+            return Unknown("the head was pushed meanwhile")
+        if len(listed) != expected:
+            return Unknown(f"GitHub lists {len(listed):,} files of {expected:,}")
+        return ChangedFiles(tuple(_file(file) for file in listed), complete=True)
+
+
+def _head_of(file: Mapping[str, Any]) -> str:
+    """Return the head that a file is listed of, which only the address of its content says."""
+    return str(parse_qs(urlsplit(file["contents_url"]).query)["ref"][0])
+
+
+def _file(file: Mapping[str, Any]) -> ChangedFile:
+    previous = file["previous_filename"] if file["status"] in _TWO_NAMES else file.get("previous_filename")
+    return ChangedFile(str(file["filename"]), None if previous is None else str(previous))
 
 
 def commits_of(calls: Calls, owner: str, name: str, number: int, head_sha: str) -> tuple[Commit, ...] | Unknown:
@@ -111,11 +124,7 @@ def _facts_or_error(node: Any, kinds: FactKinds, data: Data, index: int) -> Rule
 
 
 def _facts(node: Mapping[str, Any], kinds: FactKinds) -> RuleFacts:
-    events = node["timelineItems"]["nodes"]
-    changes = [event for event in events if event["__typename"] != "LabeledEvent"]
-    changed_at = max((_instant(event["createdAt"]) for event in changes), default=None)
-    if changed_at is None and node["timelineItems"]["pageInfo"]["hasPreviousPage"]:
-        changed_at = _instant(events[0]["createdAt"])
+    changes = node["changes"]["nodes"]
     not_read = Unknown("no rule reads it")
     author = _account(node["author"])
     return RuleFacts(
@@ -124,18 +133,18 @@ def _facts(node: Mapping[str, Any], kinds: FactKinds) -> RuleFacts:
         base=str(node["baseRefName"]),
         updated_at=_instant(node["updatedAt"]),
         author=author if author is not None else Unknown("the author's account is gone"),
-        same_repository=node["headRepository"] is not None and node["headRepository"]["id"] == node["repository"]["id"],
+        same_repository=node["isCrossRepository"] is False,
         changed_lines=int(node["additions"]) + int(node["deletions"]),
         changed_files=int(node["changedFiles"]),
         files=_files(node) if kinds.files else not_read,
-        labels=_labels(node["labels"], events) if kinds.labels else not_read,
+        labels=_labels(node["labels"], node["labeled"]["nodes"]) if kinds.labels else not_read,
         approvals=_approvals(node["latestOpinionatedReviews"]) if kinds.approvals else not_read,
         forced_by=frozenset(
             actor.id
             for event in changes
             if event["__typename"] == "HeadRefForcePushedEvent" and (actor := _account(event["actor"])) is not None
         ),
-        changed_at=changed_at,
+        changed_at=max((_instant(event["createdAt"]) for event in changes), default=None),
     )
 
 
@@ -145,15 +154,15 @@ def _files(node: Mapping[str, Any]) -> ChangedFiles | Unknown:
     if node["files"] is None:
         return Unknown("GitHub does not list its files")
     listed = node["files"]["nodes"]
-    renamed = any(file["changeType"] in {"RENAMED", "COPIED"} for file in listed)
-    complete = not renamed and len(listed) == int(node["changedFiles"]) and not node["files"]["pageInfo"]["hasNextPage"]
+    one_name = all(file["changeType"] in _ONE_NAME for file in listed)
+    complete = one_name and len(listed) == int(node["changedFiles"]) and not node["files"]["pageInfo"]["hasNextPage"]
     return ChangedFiles(tuple(ChangedFile(str(file["path"])) for file in listed), complete)
 
 
 def _labels(labels: Any, events: Sequence[Mapping[str, Any]]) -> tuple[Label, ...] | Unknown:
     if labels is None or labels["pageInfo"]["hasNextPage"]:
         return Unknown("GitHub does not list all of its labels")
-    set_last = {event["label"]["name"]: event for event in events if event["__typename"] == "LabeledEvent"}
+    set_last = {event["label"]["name"]: event for event in events}
     return tuple(_label(label, set_last.get(label["name"])) for label in labels["nodes"])
 
 
@@ -191,4 +200,7 @@ def _account(actor: Mapping[str, Any] | None) -> GitHubAccount | None:
 
 
 def _instant(given: str) -> datetime:
-    return datetime.fromisoformat(given)
+    found = datetime.fromisoformat(given)
+    if found.tzinfo is None:
+        raise ValueError("an instant without an offset")
+    return found

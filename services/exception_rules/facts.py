@@ -190,7 +190,8 @@ def _with_all_files(client: InstallationClient, pull: JudgedPull, facts: RuleFac
     if isinstance(facts.files, Unknown) or facts.files.complete:
         return facts
     repository = pull.branch.repository
-    return replace(facts, files=client.all_files(repository.owner, repository.name, pull.number, facts.changed_files))
+    files = client.all_files(repository.owner, repository.name, pull.number, facts.head_sha, facts.changed_files)
+    return replace(facts, files=files)
 
 
 def _with_commits(client: InstallationClient, pull: JudgedPull, facts: RuleFacts) -> RuleFacts:

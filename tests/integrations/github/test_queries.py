@@ -5,7 +5,7 @@ from pathlib import Path
 import graphql
 import pytest
 
-from integrations.github import queries, rule_queries
+from integrations.github import fact_queries, queries, rule_queries
 
 SCHEMA = Path(__file__).parents[3] / "tools/fake_github/graph/schema.graphql"
 DOCUMENTS = {
@@ -19,6 +19,7 @@ DOCUMENTS = {
     "further queue entries": queries.ENTRIES_PAGE,
     "branches of repositories": queries.TIPS,
     "further branches": queries.TIPS_PAGE,
+    "facts of pull requests": fact_queries.FACTS,
     "rules of one branch": rule_queries.rules(1),
     "rules of 25 branches": rule_queries.rules(25),
     "rulesets": rule_queries.RULESETS,

@@ -216,6 +216,13 @@ def parse_people(person: GitHub[Any], bot: GitHub[Any], github: FakeGitHub) -> N
     acme = person.rest.orgs.get("acme").parsed_data.id
     members = bot.request("GET", f"/organizations/{acme}/team/{number}/members", response_model=list[SimpleUser])
     assert [member.login for member in members.parsed_data] == ["ada"]
+    elsewhere = github.organization("globex").team_named("captains", "bob")
+    for organization, team in (("globex", elsewhere), ("acme", elsewhere), ("globex", number)):
+        account = github.world.logins[organization].id
+        with pytest.raises(RequestFailed):
+            bot.request("GET", f"/organizations/{account}/team/{team}/members")
+    with pytest.raises(RequestFailed):
+        bot.rest.teams.get_by_name("globex", "captains")
 
 
 def parse_repositories(person: GitHub[Any], bot: GitHub[Any], github: FakeGitHub) -> None:

@@ -9,7 +9,7 @@ from githubkit import GitHub, webhooks
 from tests.harness.servers import client_of
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
-from tools.fake_github.model import checks
+from tools.fake_github.model import checks, teams
 from tools.fake_github.model.identifiers import timestamp
 from tools.fake_github.model.world import Actor
 from tools.fake_github.webhook_receiver import GitHubWebhookReceiver
@@ -43,6 +43,11 @@ def change_pull_requests(github: FakeGitHub, person: GitHub[Any], web: Repositor
     graph(person, "markPullRequestReadyForReview", pullRequestId=pull.node_id)
     graph(person, "enablePullRequestAutoMerge", pullRequestId=pull.node_id)
     graph(person, "disablePullRequestAutoMerge", pullRequestId=pull.node_id)
+    person.rest.issues.add_labels(*PLACE, pull.number, data={"labels": ["fix"]})
+    person.rest.issues.update_label(*PLACE, "fix", data={"new_name": "hotfix"})
+    person.rest.issues.remove_label(*PLACE, pull.number, "hotfix")
+    review = person.rest.pulls.create_review(*PLACE, pull.number, event="APPROVE").parsed_data
+    person.rest.pulls.dismiss_review(*PLACE, pull.number, review.id, data={"message": "Look again"})
     head = web.record.branches[pull.head_ref]
     person.rest.git.create_ref(*PLACE, data={"ref": "refs/heads/other", "sha": head})
     person.rest.pulls.create(*PLACE, data={"title": "Twin", "head": "other", "base": "next"})
@@ -108,6 +113,15 @@ def tip(github: FakeGitHub, name: str) -> str:
     return repository.branches[repository.default_branch]
 
 
+def change_teams(github: FakeGitHub) -> None:
+    acme, actor = github.organization("acme"), Actor(github.maintainer)
+    acme.team_named("captains", "ada", "bob")
+    acme.team_named("captains", "ada")
+    with github.world.lock:
+        teams.rename_team(github.world, actor, acme.account, "captains", "crew")
+        teams.delete_team(github.world, actor, acme.account, "crew")
+
+
 def change_installations(handle: Handle) -> None:
     with client_of(handle.base_url, trust_env=False) as control:
         for action in ("suspend", "unsuspend", "delete", "create", "repositories", "permissions"):
@@ -130,6 +144,11 @@ EXPECTED = {
     *(f"installation_repositories.{action}" for action in ("added", "removed")),
     *(f"repository_ruleset.{action}" for action in ("created", "edited", "deleted")),
     *(f"branch_protection_rule.{action}" for action in ("created", "edited", "deleted")),
+    *(f"pull_request.{action}" for action in ("labeled", "unlabeled")),
+    *(f"pull_request_review.{action}" for action in ("submitted", "dismissed")),
+    "label.edited",
+    *(f"team.{action}" for action in ("created", "edited", "deleted")),
+    *(f"membership.{action}" for action in ("added", "removed")),
     "push",
     "create",
     "delete",
@@ -148,6 +167,7 @@ def test_webhook_events_are_signed_and_parsed_by_the_typed_client(
     change_rulesets(person)
     change_classic_protection(person)
     change_repositories(github, person)
+    change_teams(github)
     change_installations(handle)
     assert github.sender.drain()
     assert receiver.names() == EXPECTED

@@ -6,8 +6,10 @@ from tools.fake_github.model.world import Actor, Event, World
 
 def set_members(world: World, actor: Actor, organization: Account, slug: str, logins: list[str]) -> int:
     """Give a team these members, make it if it is not there, and announce who came and who left; return its id."""
-    key = f"{organization.login}/{slug}".lower()
-    number = world.team_slugs.setdefault(key, world.next_id())
+    number = find_team(world, organization, slug)
+    if number is None:
+        number = world.team_slugs[_key(organization, slug)] = world.next_id()
+        _announce(world, actor, organization, number, slug, "created")
     before, after = world.teams.get(number, []), [world.add_account(each, "User").login.lower() for each in logins]
     world.teams[number] = after
     world.changes += 1
@@ -18,7 +20,36 @@ def set_members(world: World, actor: Actor, organization: Account, slug: str, lo
     return number
 
 
-def delete_team(world: World, organization: Account, slug: str) -> None:
+def find_team(world: World, organization: Account, slug: str) -> int | None:
+    """Return the id of a team, by its name."""
+    return world.team_slugs.get(_key(organization, slug))
+
+
+def belongs(world: World, team: int, organization: Account) -> bool:
+    """True if a team is one of an organisation's."""
+    prefix = _key(organization, "")
+    return any(number == team and key.startswith(prefix) for key, number in world.team_slugs.items())
+
+
+def rename_team(world: World, actor: Actor, organization: Account, slug: str, new_slug: str) -> None:
+    """Give a team another name; it keeps its id and its members."""
+    number = world.team_slugs[_key(organization, new_slug)] = world.team_slugs.pop(_key(organization, slug))
+    _announce(world, actor, organization, number, new_slug, "edited", changes={"name": {"from": slug}})
+
+
+def delete_team(world: World, actor: Actor, organization: Account, slug: str) -> None:
     """Delete a team."""
-    world.teams.pop(world.team_slugs.pop(f"{organization.login}/{slug}".lower()))
-    world.changes += 1
+    number = world.team_slugs.pop(_key(organization, slug))
+    del world.teams[number]
+    _announce(world, actor, organization, number, slug, "deleted")
+
+
+def _key(organization: Account, slug: str) -> str:
+    return f"{organization.login}/{slug}".lower()
+
+
+def _announce(
+    world: World, actor: Actor, organization: Account, number: int, slug: str, action: str, **facts: object
+) -> None:
+    named = {"organization": organization.id, "team": number, "slug": slug, **facts}
+    world.emit(Event("team", action, actor.account, None, named))

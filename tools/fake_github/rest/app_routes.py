@@ -4,8 +4,9 @@ from urllib.parse import urlencode
 
 from tools.fake_github.answers import page_size, paged
 from tools.fake_github.identity import LEVELS
+from tools.fake_github.model import teams
 from tools.fake_github.model.installations import accessible, suspend, uninstall
-from tools.fake_github.model.records import Installation
+from tools.fake_github.model.records import Account, Installation
 from tools.fake_github.model.refusals import Refusal, forbidden_to_integration, not_found, validation_failed
 from tools.fake_github.payloads.accounts import (
     account_json,
@@ -272,12 +273,20 @@ def get_account(call: Call) -> Answer:
     return Answer(200, person_json(call.view, account))
 
 
+def _with_teams(call: Call, account: Account | None) -> Account:
+    """Return an organisation, unless the caller is an installation somewhere else: it sees no team of it."""
+    installation = call.caller.installation
+    if account is None or (installation is not None and installation.account_id != account.id):
+        raise not_found()
+    return account
+
+
 @route("GET", "/orgs/{org}/teams/{slug}", "members:read")
 def get_team(call: Call) -> Answer:
     """Show a team by its slug."""
-    account = call.world.logins.get(call.params["org"].lower())
-    number = call.world.team_slugs.get(f"{call.params['org']}/{call.params['slug']}".lower())
-    if account is None or number is None:
+    account = _with_teams(call, call.world.logins.get(call.params["org"].lower()))
+    number = teams.find_team(call.world, account, call.params["slug"])
+    if number is None:
         raise not_found()
     shown = team_json(call.view, account, number, call.params["slug"])
     counts = {"members_count": len(call.world.teams[number]), "repos_count": 0}
@@ -288,10 +297,10 @@ def get_team(call: Call) -> Answer:
 @route("GET", "/organizations/{org_id}/team/{team_id}/members", "members:read")
 def list_team_members(call: Call) -> Answer:
     """List the members of a team, by the ids of its organisation and its own."""
-    account, members = call.world.accounts.get(call.number("org_id")), call.world.teams.get(call.number("team_id"))
-    if account is None or members is None or account.type != "Organization":
+    account, number = _with_teams(call, call.world.accounts.get(call.number("org_id"))), call.number("team_id")
+    if not teams.belongs(call.world, number, account):
         raise not_found()
-    found = [call.world.logins[login] for login in members]
+    found = [call.world.logins[login] for login in call.world.teams[number]]
     return paged(call.url, call.query, found, lambda each: account_json(call.view, each.id))
 
 

@@ -162,11 +162,15 @@ def _installation_repositories_body(view: View, event: Event) -> Json:
     }
 
 
-def _membership_body(view: View, event: Event) -> Json:
+def _team_body(view: View, event: Event) -> Json:
     facts = event.facts
     organization = view.world.accounts[facts["organization"]]
-    team = team_json(view, organization, facts["team"], facts["slug"])
-    return {"scope": "team", "member": account_json(view, facts["member"].id), "team": team}
+    shown = {"team": team_json(view, organization, facts["team"], facts["slug"])}
+    return shown | ({"changes": facts["changes"]} if "changes" in facts else {})
+
+
+def _membership_body(view: View, event: Event) -> Json:
+    return {"scope": "team", "member": account_json(view, event.facts["member"].id), **_team_body(view, event)}
 
 
 def _ruleset_body(view: View, event: Event) -> Json:
@@ -192,6 +196,7 @@ MAKERS: dict[str, Maker] = {
     "installation_repositories": _installation_repositories_body,
     "label": _label_body,
     "membership": _membership_body,
+    "team": _team_body,
     "repository_ruleset": _ruleset_body,
     "branch_protection_rule": _protection_body,
 }

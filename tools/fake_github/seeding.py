@@ -24,7 +24,7 @@ organizations:
         requiredChecks?: {branch or pattern: check name}, mergeQueues?: {branch: ALLGREEN or HEADGREEN}
         pullRequests:
           - base?, head?, title?, body?, author?, draft?, count?, sharesHeadWith?: number, reviewDecision?, mergeable?,
-            autoMerge?: true, checks?: {name: conclusion}, queued?: true, groupChecks?: {name: conclusion}
+            autoMerge?: true, fork?: login, checks?: {name: conclusion}, queued?: true, groupChecks?: {name: conclusion}
 """
 
 
@@ -165,16 +165,19 @@ def add_pull_request(github: Core, repository: Repository, given: Json) -> PullR
     number = repository.next_number
     head = given.get("head") or f"change-{number}"
     base = given.get("base") or repository.default_branch
+    fork = _fork(github, repository, given["fork"]) if given.get("fork") else None
+    source = fork or repository
     if given.get("sharesHeadWith") is not None:
         repository.branches[head] = repository.pulls[given["sharesHeadWith"]].head_sha
-    elif head not in repository.branches:
+    elif head not in source.branches:
         files: dict[str, str | None] = {f"changes/{number}.txt": base64.b64encode(b"Changed\n").decode()}
         message, parents = f"Change {number}", [repository.branches[base]]
         commit = make_commit(world, repository, github.maintainer.id, message, parents, files)
-        repository.branches[head] = commit.sha
+        source.commits[commit.sha] = commit
+        source.branches[head] = commit.sha
     title = given.get("title") or f"Change {number}"
-    author = world.add_account(given["author"], "User") if given.get("author") else github.maintainer
-    wanted = pulls.Proposal(title, head, base, given.get("body"), draft=given.get("draft", False))
+    author = _person(github, given["author"]) if given.get("author") else github.maintainer
+    wanted = pulls.Proposal(title, head, base, given.get("body"), given.get("draft", False), fork)
     pull = pulls.add_pull(world, repository, author.id, wanted)
     pull.review_decision = given.get("reviewDecision")
     pull.mergeable = given.get("mergeable", True)
@@ -182,6 +185,20 @@ def add_pull_request(github: Core, repository: Repository, given: Json) -> PullR
         pull.auto_merge = AutoMerge(world.now(), author.id, "merge")
     _report(github, repository, pull.head_sha, given.get("checks", {}))
     return pull
+
+
+def _person(github: Core, login: str) -> Account:
+    """Return the account of a login, which of a bot ends in `[bot]`; it is added if it is missing."""
+    return github.world.add_account(login, "Bot" if login.endswith("[bot]") else "User")
+
+
+def _fork(github: Core, repository: Repository, login: str) -> Repository:
+    """Return a person's fork of a repository, which is added if it is missing."""
+    world, owner = github.world, _person(github, login)
+    found = world.find_repository(f"{login}/{repository.name}")
+    fork = found or repositories.add_repository(world, owner, repository.name, owner.id, repository.default_branch)
+    fork.commits |= repository.commits
+    return fork
 
 
 def _report(github: Core, repository: Repository, sha: str, conclusions: dict[str, str]) -> None:

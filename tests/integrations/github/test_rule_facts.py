@@ -83,7 +83,6 @@ class TestFacts:
         assert (found.forced_by, found.changed_at) == (frozenset(), None)
 
     def test_bot_has_the_login_that_people_see(self, simulated: SimulatedGitHub, people: People) -> None:
-        people.actor(BOT)
         assert facts(simulated, simulated.web.pull_request(author=BOT)).author == people.known(BOT)
 
     def test_author_who_is_gone_is_unknown(self, simulated: SimulatedGitHub) -> None:
@@ -92,8 +91,7 @@ class TestFacts:
         assert isinstance(facts(simulated, pull).author, Unknown)
 
     def test_head_of_a_fork_is_not_in_the_repository(self, simulated: SimulatedGitHub) -> None:
-        pull = simulated.web.pull_request()
-        pull.fork_id = simulated.host.organization("mallory").repository("web").record.id
+        pull = simulated.web.pull_request(fork="mallory")
         assert not facts(simulated, pull).same_repository
 
     def test_label_has_who_set_it_last(self, simulated: SimulatedGitHub, people: People) -> None:

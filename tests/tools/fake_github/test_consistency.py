@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tools.fake_github import FakeGitHub, persistence
-from tools.fake_github.model import branches, checks, merges, pulls, queue
+from tools.fake_github.model import branches, checks, labels, merges, pulls, queue
 from tools.fake_github.model.protection import merge_violations
 from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.refusals import Refusal
@@ -47,6 +47,7 @@ class LifeOfARepository(RuleBasedStateMachine):
         for base in ("main", "next", "next", "main"):
             builder.pull_request(base=base)
         builder.pull_request(base="next", sharesHeadWith=1)
+        self.github.organization("acme").team_named("captains", "ada")
         self.repository = builder.record
         self.world = self.github.world
         self.actor = Actor(self.github.maintainer)
@@ -104,6 +105,13 @@ class LifeOfARepository(RuleBasedStateMachine):
         sha = entry.head_sha if group and entry else pull.head_sha
         fields = {"name": name, "head_sha": sha, "conclusion": conclusion}
         checks.create_check_run(self.world, self.bot, self.github.app_id, self.repository, fields)
+
+    @rule(number=st.integers(0, 9), name=st.sampled_from(["hotfix", "docs"]), setting=st.booleans())
+    def label(self, number: int, name: str, setting: bool) -> None:
+        if pull := self.pull(number):
+            with contextlib.suppress(Refusal):
+                change = labels.add_label if setting else labels.remove_label
+                change(self.world, self.actor, self.repository, pull, name)
 
     def approve(self, pull: PullRequest) -> None:
         """Let every check pass on the head of a pull request."""
@@ -163,6 +171,7 @@ class LifeOfARepository(RuleBasedStateMachine):
         }
         assert again.groups.keys() == self.world.groups.keys()
         assert again.repositories == self.world.repositories
+        assert (again.teams, again.team_slugs) == (self.world.teams, self.world.team_slugs)
 
 
 TestLifeOfARepository = LifeOfARepository.TestCase

@@ -9,7 +9,7 @@ from tools.fake_github.graph.values import CommitOf, Connection, PullCommit, Que
 from tools.fake_github.model import changes
 from tools.fake_github.model.merges import merge_state
 from tools.fake_github.model.queue import queue_rule
-from tools.fake_github.model.records import PullRequest, QueueEntry, Repository
+from tools.fake_github.model.records import Account, PullRequest, QueueEntry, Repository
 from tools.fake_github.model.world import Actor
 
 MERGEABLE = {True: "MERGEABLE", False: "CONFLICTING", None: "UNKNOWN"}
@@ -82,10 +82,6 @@ def _pulls_of_commit(value: CommitOf, args: Args, _context: Context) -> Connecti
     return connect("associatedPullRequests", found, args, lambda pull: pull.number)
 
 
-def _head_repository(pull: PullRequest, context: Context) -> Repository:
-    return repository_of(context, pull) if pull.fork_id is None else context.world.repositories[pull.fork_id]
-
-
 def _page(pull: PullRequest, context: Context) -> str:
     return f"/{context.world.full_name(repository_of(context, pull))}/pull/{pull.number}"
 
@@ -106,14 +102,17 @@ resolver("PullRequest", "body")(lambda pull, _args, _context: pull.body or "")
 resolver("PullRequest", "state")(lambda pull, _args, _context: _state(pull))
 resolver("PullRequest", "merged")(lambda pull, _args, _context: pull.merged_at is not None)
 resolver("PullRequest", "closed")(lambda pull, _args, _context: pull.state == "closed")
-resolver("PullRequest", "headRepository")(lambda pull, _args, context: _head_repository(pull, context))
+resolver("PullRequest", "headRepository")(lambda pull, _args, context: context.world.head_repository(pull))
 resolver("PullRequest", "isCrossRepository")(lambda pull, _args, _context: pull.fork_id is not None)
 resolver("PullRequest", "author")(lambda pull, _args, context: context.world.accounts.get(pull.author_id))
 resolver("PullRequest", "mergedBy")(lambda pull, _args, context: context.world.accounts.get(pull.merged_by_id))
-resolver("PullRequest", "headRepositoryOwner")(
-    lambda pull, _args, context: context.world.owner(_head_repository(pull, context))
-)
 resolver("PullRequest", "mergeable")(lambda pull, _args, _context: MERGEABLE[pull.mergeable])
+
+
+@resolver("PullRequest", "headRepositoryOwner")
+def _head_owner(pull: PullRequest, _args: Args, context: Context) -> Account | None:
+    found = context.world.head_repository(pull)
+    return context.world.owner(found) if found else None
 
 
 @resolver("PullRequest", "mergeCommit")
@@ -133,7 +132,8 @@ def _base_ref(pull: PullRequest, _args: Args, context: Context) -> RefOf | None:
 
 @resolver("PullRequest", "headRef")
 def _head_ref(pull: PullRequest, _args: Args, context: Context) -> RefOf | None:
-    return ref_of(repository_of(context, pull), pull.head_ref)
+    found = context.world.head_repository(pull)
+    return ref_of(found, pull.head_ref) if found else None
 
 
 @resolver("PullRequest", "mergeStateStatus")

@@ -129,9 +129,21 @@ def move(world: World, actor: Actor, repository: Repository, name: str, sha: str
         for pull in world.open_into[repository.id, name].values():
             pulls.note(world, actor, pull, "BaseRefForcePushedEvent")
     for pull in list(world.open_from[repository.id, name].values()):
+        target = world.repositories[pull.repository_id]
+        bring(target, repository, sha)
         if how == "force_push":
             pulls.note(world, actor, pull, "HeadRefForcePushedEvent")
-        pulls.synchronize(world, actor, repository, pull, sha)
+        pulls.synchronize(world, actor, target, pull, sha)
+
+
+def bring(target: Repository, fork: Repository, sha: str) -> None:
+    """Bring a commit of a fork, and those behind it, into the repository that it is proposed to."""
+    waiting = [sha]
+    while waiting:
+        current = waiting.pop()
+        if current not in target.commits:
+            target.commits[current] = fork.commits[current]
+            waiting.extend(fork.commits[current].parents)
 
 
 def delete_branch(world: World, actor: Actor, repository: Repository, name: str) -> None:
@@ -142,7 +154,7 @@ def delete_branch(world: World, actor: Actor, repository: Repository, name: str)
     announce_push(world, actor, repository, name, (before, ZERO), "branch_deletion")
     for index in (world.open_from, world.open_into):
         for pull in list(index[repository.id, name].values()):
-            pulls.close(world, actor, repository, pull)
+            pulls.close(world, actor, world.repositories[pull.repository_id], pull)
 
 
 def refuse_deletion(world: World, actor: Actor, repository: Repository, name: str) -> None:

@@ -68,7 +68,7 @@ def _delete_head(world: World, actor: Actor, repository: Repository, pull: PullR
     Pull requests into it are retargeted to the base of the merged one, as documented. That a rule silently keeps the
     branch, unless who merged bypasses it, is what people report.
     """
-    if world.open_from[repository.id, pull.head_ref]:
+    if pull.fork_id is not None or world.open_from[world.head_of(pull)]:
         return
     try:
         branches.refuse_deletion(world, actor, repository, pull.head_ref)

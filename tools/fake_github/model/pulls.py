@@ -32,6 +32,8 @@ class Proposal:
     base: str
     body: str | None = None
     draft: bool = False
+    fork: Repository | None = None
+    """The repository that the head is in, if it is another one."""
 
 
 def open_pull_request(world: World, actor: Actor, repository: Repository, wanted: Proposal) -> PullRequest:
@@ -64,13 +66,14 @@ def add_pull(world: World, repository: Repository, author_id: int, wanted: Propo
         title=wanted.title,
         author_id=author_id,
         head_ref=wanted.head,
-        head_sha=repository.branches[wanted.head],
+        head_sha=(wanted.fork or repository).branches[wanted.head],
         base_ref=wanted.base,
         base_sha=repository.branches[wanted.base],
         created_at=now,
         updated_at=now,
         body=wanted.body,
         draft=wanted.draft,
+        fork_id=wanted.fork.id if wanted.fork else None,
     )
     repository.pulls[number] = pull
     world.index_pull(pull)
@@ -139,12 +142,14 @@ def reopen(world: World, actor: Actor, repository: Repository, pull: PullRequest
     """Open a closed pull request again."""
     if pull.state == "open":
         return
-    if pull.merged_at or pull.head_ref not in repository.branches or pull.base_ref not in repository.branches:
+    head = world.head_repository(pull)
+    tip = head.branches.get(pull.head_ref) if head else None
+    if pull.merged_at or tip is None or pull.base_ref not in repository.branches:
         raise validation_failed("PullRequest", "state", message="state cannot be changed.")
-    if any(other.base_ref == pull.base_ref for other in world.open_from[repository.id, pull.head_ref].values()):
+    if any(other.base_ref == pull.base_ref for other in world.open_from[world.head_of(pull)].values()):
         raise validation_failed("PullRequest", "state", message="state cannot be changed.")
     pull.state, pull.closed_at, pull.updated_at = "open", None, world.now()
-    pull.head_sha = repository.branches[pull.head_ref]
+    pull.head_sha = tip
     world.index_pull(pull)
     announce(world, actor, repository, pull, "reopened")
 
@@ -169,7 +174,7 @@ def edit(
             )
         if base not in repository.branches or base == pull.head_ref:
             raise validation_failed("PullRequest", "base")
-        if any(other.base_ref == base for other in world.open_from[repository.id, pull.head_ref].values()):
+        if any(other.base_ref == base for other in world.open_from[world.head_of(pull)].values()):
             message = f"A pull request already exists for base branch '{base}' and head branch '{pull.head_ref}'"
             raise validation_failed("PullRequest", "base", message=message)
         changes["base"] = {"ref": {"from": pull.base_ref}, "sha": {"from": pull.base_sha}}

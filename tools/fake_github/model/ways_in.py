@@ -12,7 +12,8 @@ request; `retarget` one of another branch; `open` a new one. A pull request that
 merge group would be merged at once: the group is a new commit, whose checks are reported on it.
 
 Not asked: what takes a change of the rules or of who may do what, a check that somebody else reports under a name that
-is required of any App, a review, and steps by several people, such as a deletion by one and a creation by another.
+is required of any App, a review, a pull request of a fork into another branch, and steps by several people, such as a
+deletion by one and a creation by another.
 """
 
 from collections.abc import Callable, Iterator
@@ -164,7 +165,7 @@ def proposals(world: World, repository: Repository, branch: str) -> Iterator[tup
             yield (None, pull)
             if pull.draft:
                 yield ("ready", replace(pull, draft=False))
-        elif pull.head_ref in proposed or pull.head_ref == branch or pull.head_ref not in repository.branches:
+        elif not _is_from_branch(repository, pull) or pull.head_ref in {*proposed, branch}:
             continue
         elif pull.state == "open":
             yield ("retarget", replace(pull, base_ref=branch, draft=False))
@@ -175,6 +176,11 @@ def proposals(world: World, repository: Repository, branch: str) -> Iterator[tup
         if name not in proposed and sha != tip and not name.startswith(QUEUE_PREFIX):
             made_up = PullRequest(0, "", repository.id, 0, "", 0, name, sha, branch, tip, "", "")
             yield ("open", made_up)
+
+
+def _is_from_branch(repository: Repository, pull: PullRequest) -> bool:
+    """True if the head is a branch of the repository itself."""
+    return pull.fork_id is None and pull.head_ref in repository.branches
 
 
 def _by_pull_request(world: World, repository: Repository, branch: str) -> Iterator[Question]:

@@ -172,6 +172,14 @@ class World:
         found = [run for app in suites if (run := self.newest.get((repository_id, sha, app, name)))]
         return max(found, key=lambda run: run.id, default=None)
 
+    def head_of(self, pull: PullRequest) -> tuple[int, str]:
+        """Return the repository and the branch that a pull request's head is in."""
+        return pull.fork_id or pull.repository_id, pull.head_ref
+
+    def head_repository(self, pull: PullRequest) -> Repository | None:
+        """Return the repository that a pull request's head is in; None if it was a fork that is gone."""
+        return self.repositories.get(self.head_of(pull)[0])
+
     def queue_entry(self, pull: PullRequest) -> QueueEntry | None:
         """Return the pull request's place in the merge queue of its base."""
         queue = self.queues.get((pull.repository_id, pull.base_ref), ())
@@ -215,13 +223,13 @@ class World:
         self.nodes[pull.node_id] = pull
         if pull.state == "open":
             self.open_into[pull.repository_id, pull.base_ref][pull.number] = pull
-            self.open_from[pull.repository_id, pull.head_ref][pull.number] = pull
+            self.open_from[self.head_of(pull)][pull.number] = pull
             self.open_at[pull.repository_id, pull.head_sha][pull.number] = pull
 
     def unindex_pull(self, pull: PullRequest) -> None:
         """Take a pull request out of the open ones, before its state, head or base changes."""
         self.open_into[pull.repository_id, pull.base_ref].pop(pull.number, None)
-        self.open_from[pull.repository_id, pull.head_ref].pop(pull.number, None)
+        self.open_from[self.head_of(pull)].pop(pull.number, None)
         self.open_at[pull.repository_id, pull.head_sha].pop(pull.number, None)
 
     def index_suite(self, suite: CheckSuite) -> None:

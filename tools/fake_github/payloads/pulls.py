@@ -25,7 +25,9 @@ def auto_merge_json(view: View, auto_merge: AutoMerge | None) -> Json | None:
     }
 
 
-def _side(view: View, repository: Repository, ref: str, sha: str) -> Json:
+def _side(view: View, repository: Repository | None, ref: str, sha: str) -> Json:
+    if repository is None:
+        return {"label": f"unknown repository:{ref}", "ref": ref, "sha": sha, "user": None, "repo": None}
     owner = account_json(view, repository.owner_id)
     shown = repository_json(view, repository)
     return {"label": f"{owner['login']}:{ref}", "ref": ref, "sha": sha, "user": owner, "repo": shown}
@@ -61,11 +63,6 @@ def _addresses(view: View, repository: Repository, pull: PullRequest) -> Json:
         **{f"{name}_url": links[name]["href"] for name in named},
         "_links": links,
     }
-
-
-def head_repository(view: View, repository: Repository, pull: PullRequest) -> Repository:
-    """Return the repository of a head: a fork, or its own."""
-    return repository if pull.fork_id is None else view.world.repositories[pull.fork_id]
 
 
 def label_json(view: View, repository: Repository, label: Label) -> Json:
@@ -107,7 +104,7 @@ def simple_pull_json(view: View, repository: Repository, pull: PullRequest) -> J
         "assignees": [],
         "requested_reviewers": [],
         "requested_teams": [],
-        "head": _side(view, head_repository(view, repository, pull), pull.head_ref, pull.head_sha),
+        "head": _side(view, view.world.head_repository(pull), pull.head_ref, pull.head_sha),
         "base": _side(view, repository, pull.base_ref, pull.base_sha),
         "author_association": "MEMBER",
         "auto_merge": auto_merge_json(view, pull.auto_merge),

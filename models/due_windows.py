@@ -55,6 +55,7 @@ def _select_due(now: Any, *conditions: ColumnElement[bool]) -> Select[Any]:
             Schedule.reason,
             Schedule.exceptions_allowed,
             Schedule.public_text,
+            Schedule.exception_rules_allowed,
         )
         .join(Schedule, Schedule.id == Occurrence.schedule_id)
         .where(Occurrence.is_due(now, Schedule.is_running, may_start(Occurrence.organization_id)), *conditions)
@@ -147,6 +148,7 @@ def freeze_of(window: DueWindow, organization_id: str) -> Freeze:
         started_at=window.starts_at,
         ends_at=window.ends_at,
         exceptions_allowed=window.exceptions_allowed,
+        exception_rules_allowed=window.exception_rules_allowed,
         impact_acknowledged=False,
         schedule_id=window.schedule_id,
         occurrence_id=window.id,

@@ -37,6 +37,8 @@ class Freeze(Base):
     end_reason: Mapped[str | None]
     """`lifted`, `overridden`, `expired`, `schedule_ended`, `installation_removed` or `organization_deleted`."""
     exceptions_allowed: Mapped[bool]
+    exception_rules_allowed: Mapped[bool] = mapped_column(server_default="true")
+    """Whether rules of exceptions may let pull requests pass it."""
     previewed_repo_count: Mapped[int | None]
     impact_acknowledged: Mapped[bool]
     schedule_id: Mapped[str | None]

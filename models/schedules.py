@@ -52,6 +52,8 @@ class Schedule(Base):
     public_text: Mapped[str | None]
     """That of its freezes."""
     exceptions_allowed: Mapped[bool]
+    exception_rules_allowed: Mapped[bool] = mapped_column(server_default="true")
+    """That of its freezes."""
     enabled: Mapped[bool]
     allow_overlap: Mapped[bool]
     source: Mapped[str]

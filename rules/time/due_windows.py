@@ -23,6 +23,7 @@ class DueWindow(PlannedWindow):
     reason: str
     exceptions_allowed: bool
     public_text: str | None = None
+    exception_rules_allowed: bool = True
 
     @property
     def freeze_id(self) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import or_, select
+from sqlalchemy import and_, or_, select
 
 from models.exception_rules import ExceptionRule
 from models.exceptions import PullRequestException
@@ -40,7 +40,14 @@ _GRANTED = (
 )
 _ANY = select(or_(_RULES.order_by(None).exists(), _GRANTED.exists()))
 _FROZEN = (
-    select(WatchedBranch, Repository, Freeze.id, Freeze.schedule_id, Freeze.exceptions_allowed, Organization.settings)
+    select(
+        WatchedBranch,
+        Repository,
+        Freeze.id,
+        Freeze.schedule_id,
+        and_(Freeze.exceptions_allowed, Freeze.exception_rules_allowed),
+        Organization.settings,
+    )
     .join(FreezeTarget, FreezeTarget.branch_id == WatchedBranch.id)
     .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
     .join(Repository, Repository.id == WatchedBranch.repository_id)
@@ -76,7 +83,7 @@ class RuledBranch:
     repository: Repository
     self_approval: bool
     rules: dict[str, Sequence[RuleInForce]]
-    """By each freeze in force that covers the branch; none for one that permits no exceptions."""
+    """By each freeze in force that covers the branch; none for one that permits no exceptions, or none by rules."""
 
     def facts_changed_at(self) -> datetime | None:
         """Return when GitHub last said that what its rules ask for has changed, besides its pull requests."""

@@ -1,7 +1,7 @@
 """Starting freezes."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -29,6 +29,7 @@ class NewFreeze:
     reason: str
     ends_at: datetime | None = None
     exceptions_allowed: bool = True
+    exception_rules_allowed: bool = field(default=True, kw_only=True)
     public_text: str | None = None
     previewed_repo_count: int | None = None
     impact_acknowledged: bool = False
@@ -79,6 +80,7 @@ def start(uow: UnitOfWork, wanted: NewFreeze, *, max_targets: int) -> Freeze:
             "scope": named_scope(uow, freeze.scope),
             "endsAt": freeze.ends_at,
             "exceptionsAllowed": freeze.exceptions_allowed,
+            "exceptionRulesAllowed": freeze.exception_rules_allowed,
         }
         | ({"publicText": freeze.public_text} if freeze.public_text else {}),
         targets=len(resolved.branches),
@@ -108,6 +110,7 @@ def _insert(uow: UnitOfWork, wanted: NewFreeze, reason: str) -> Freeze:
         started_at=uow.now,
         ends_at=wanted.ends_at,
         exceptions_allowed=wanted.exceptions_allowed,
+        exception_rules_allowed=wanted.exception_rules_allowed,
         previewed_repo_count=wanted.previewed_repo_count,
         impact_acknowledged=wanted.impact_acknowledged,
         schedule_id=wanted.schedule_id,

@@ -42,6 +42,7 @@ def start_window(
         occurrence.ends_at if in_place_of is None else in_place_of.ends_at,
         schedule.exceptions_allowed,
         schedule.public_text,
+        exception_rules_allowed=schedule.exception_rules_allowed,
         source="schedule",
         schedule_id=schedule.id,
         occurrence_id=occurrence.id,

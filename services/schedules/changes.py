@@ -43,7 +43,7 @@ _TRIMMED: Mapping[str, Callable[[Any], object]] = {
 """Properties that are stored without surrounding white space."""
 _TERMS = {"timezone", "recurrence", "window", "enabled"}
 """Properties that determine the windows."""
-_OF_FREEZES = {*_TERMS, "scope", "reason", "public_text", "exceptions_allowed"}
+_OF_FREEZES = {*_TERMS, "scope", "reason", "public_text", "exceptions_allowed", "exception_rules_allowed"}
 """Properties that determine the freeze of a window."""
 COMPARED = {*_TERMS, "scope", "allow_overlap"}
 """Properties that determine overlaps."""
@@ -56,6 +56,7 @@ _AUDITED = (
     "reason",
     "public_text",
     "exceptions_allowed",
+    "exception_rules_allowed",
     "enabled",
     "allow_overlap",
 )
@@ -74,6 +75,7 @@ class NewSchedule:
     timezone: str | None = None
     """None means the time zone of the organisation's settings."""
     exceptions_allowed: bool = True
+    exception_rules_allowed: bool = True
     enabled: bool = True
     allow_overlap: bool = False
     source: str = "manual"
@@ -143,6 +145,7 @@ def new_schedule(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedul
         reason=checked_reason(wanted.reason, "validation_failed"),
         public_text=public_text(wanted.public_text),
         exceptions_allowed=wanted.exceptions_allowed,
+        exception_rules_allowed=wanted.exception_rules_allowed,
         enabled=wanted.enabled,
         allow_overlap=wanted.allow_overlap,
         source=wanted.source,

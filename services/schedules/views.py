@@ -31,6 +31,7 @@ _COPIED = (
     "reason",
     "public_text",
     "exceptions_allowed",
+    "exception_rules_allowed",
     "enabled",
     "allow_overlap",
     "source",

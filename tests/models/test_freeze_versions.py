@@ -38,13 +38,22 @@ NOT_SHOWN = {
     "freezes": {
         *("public_text", "scope", "source", "end_reason", "previewed_repo_count", "impact_acknowledged", "schedule_id"),
         *("occurrence_id", "claimed_by", "ended_by", "enforced_at", "first_enforced_at", "unprotected_causes"),
-        *("blocked_at", "released_at", "targets_pending", "failing_since"),
+        *("blocked_at", "released_at", "targets_pending", "failing_since", "exception_rules_allowed"),
     },
     "freeze_targets": {
         *("state", "generation", "heads_total", "heads_written", "next_attempt_at", "applied_at", "released_at"),
     },
     "schedules": {
-        *("name", "timezone", "recurrence", "wall_clock_window", "public_text", "allow_overlap", "source"),
+        *(
+            "name",
+            "timezone",
+            "recurrence",
+            "wall_clock_window",
+            "public_text",
+            "allow_overlap",
+            "source",
+            "exception_rules_allowed",
+        ),
         *("import_key", "imported", "updated_at", "planned_until", "planned_with", "windows", "overlaps_checked_at"),
     },
     "occurrences": {"schedule_id", "skipped_by", "verified_at", "freeze_id", "late"},

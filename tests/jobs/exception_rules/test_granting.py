@@ -110,3 +110,14 @@ def test_pull_request_shows_what_each_rule_misses(
             "found": "It was set by mallory.",
         }
     ]
+
+
+@pytest.mark.parametrize("forbidden", ["exceptions_allowed", "exception_rules_allowed"])
+def test_freeze_that_permits_no_exceptions_by_rules_is_passed_by_none(
+    harness: Harness, pull: PullRequest, people: People, add_rule: AddRule, forbidden: str
+) -> None:
+    harness.freeze({"type": "organization"}, **{forbidden: False})
+    add_rule(HOTFIX)
+    people.label(pull, "captain")
+
+    assert not lets_in(harness, pull)

@@ -70,13 +70,15 @@ SEMANTIC_PATHS = re.compile(
     r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead)$|"
     r"/(plan|currency|url|token)$|/events/\d+$|"
     r"/scope/|/repositories/\d+$|"
+    r"/appliesTo/(scope/|scheduleIds)|/allow(/any/\d+)?$|/allow/.*/((accounts|teams|\w+Matching)/\d+|fromTeam)$|"
     r"(ref|repo|branch|branchId|organization|action|to|occurrencesTo|startedBefore|inForce(From|To)|timezone|query|q)$|"
     r"one_off_unfreeze_at$"
 )
 """Paths of values that can be wrong though they are valid by their schema.
 
 Used secrets, ends in the past, unknown objects, properties that exclude or need each other, plans that are not sold in
-every currency, addresses that may not be called, and events, of which there may be more than the schema names.
+every currency, addresses that may not be called, events, of which there may be more than the schema names, and rules
+of exceptions that let everything in.
 """
 SCOPES_OF_REQUESTS = {"decide_authorization", "device_approve"}
 """Operations whose `scopes` must be among those that a client or a device has requested."""

@@ -113,8 +113,9 @@ class FactsReader:
                 findings.facts[pull.id] = kept
         for chunk in batches(unread, PULLS_PER_QUERY):
             self._read_chunk(client, chunk, kinds, findings)
-        for pull in pulls:
-            self._complete(client, pull, findings)
+        late = [pull for pull in pulls if self._complete(client, pull, findings)]
+        for chunk in batches(late, PULLS_PER_QUERY):
+            self._confirm(client, chunk, findings)
         for pull in pulls:
             self._keep(pull, kinds, findings)
         return findings
@@ -174,16 +175,37 @@ class FactsReader:
         for pull, result in zip(chunk, results, strict=True):
             findings.facts[pull.id] = _unknown(result, findings) if isinstance(result, GitHubError) else result
 
-    def _complete(self, client: InstallationClient, pull: JudgedPull, findings: Findings) -> None:
-        """Read what takes calls for this pull request alone, if a rule depends on it."""
+    def _complete(self, client: InstallationClient, pull: JudgedPull, findings: Findings) -> bool:
+        """Read what takes calls for this pull request alone, if a rule depends on it; return whether it was read."""
+        before = findings.facts[pull.id]
         for read in (_with_all_files, _with_commits):
             facts = findings.facts[pull.id]
             if isinstance(facts, Unknown) or not _is_open(pull, findings):
-                return
+                break
             try:
                 findings.facts[pull.id] = read(client, pull, facts)
             except GitHubError as error:
                 findings.facts[pull.id] = _unknown(error, findings)
+        return findings.facts[pull.id] is not before
+
+    def _confirm(self, client: InstallationClient, chunk: Sequence[JudgedPull], findings: Findings) -> None:
+        """Keep what several calls read of pull requests only if nobody changed head or base between them.
+
+        Else files or commits could be those of a harmless head or base that was there for a moment.
+        """
+        found = {pull.id: findings.facts[pull.id] for pull in chunk}
+        self._read_chunk(client, chunk, FactKinds(), findings)
+        for pull in chunk:
+            before, now = found[pull.id], findings.facts[pull.id]
+            if isinstance(before, Unknown) or (isinstance(now, RuleFacts) and _compared(before) == _compared(now)):
+                findings.facts[pull.id] = before
+            elif isinstance(now, RuleFacts):
+                findings.facts[pull.id] = Unknown("it was changed while it was read")
+
+
+def _compared(facts: RuleFacts) -> tuple[object, ...]:
+    """Return what has changed if the head or the base was, even if both are what they were before."""
+    return facts.head_sha, facts.base, facts.changed_at, facts.changed_files
 
 
 def _with_all_files(client: InstallationClient, pull: JudgedPull, facts: RuleFacts) -> RuleFacts:

@@ -33,6 +33,24 @@ def rule(one: Json, time: Time) -> Iterator[str]:
     yield from _group(one.get("allow") or {}, "  lets in  what meets ", "    ")
 
 
+def preview(body: Json) -> Iterator[str]:
+    """Yield how many pull requests a rule would let in, which ones, and what the others miss."""
+    judged = rows_of({"data": body.get("pullRequests")})
+    yield f"{body.get('letInCount')} of {body.get('judgedCount')} open pull requests would be let in."
+    if body.get("openPullRequestCount") != body.get("judgedCount"):
+        yield f"{body.get('openPullRequestCount')} are open; those closest to being merged were looked at."
+    yield from table(("PULL REQUEST", "LET IN", "BECAUSE"), [_judged(one) for one in judged])
+
+
+def _judged(one: Json) -> tuple[str, str, str]:
+    pull, conditions = one.get("pullRequest") or {}, one.get("conditions") or []
+    missed = [f"{each.get('requires')}: {each.get('found')}" for each in conditions if each.get("outcome") == "missed"]
+    met = [str(each.get("requires")) for each in conditions if each.get("outcome") == "met"]
+    is_met = one.get("outcome") == "met"
+    why = one.get("unknown") or "; ".join(met if is_met else missed)
+    return f"{pull.get('repository')}#{pull.get('number')}", "yes" if is_met else "no", str(why)
+
+
 def _freezes(applies_to: Json) -> str:
     chosen = str(applies_to.get("freezes"))
     if chosen == "schedules":

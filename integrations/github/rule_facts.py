@@ -88,7 +88,7 @@ def commits_of(calls: Calls, owner: str, name: str, number: int, head_sha: str) 
         listed = [_commit(entry) for entry in calls.get_lists(path("repos", owner, name, "pulls", number, "commits"))]
     if len(listed) >= MAX_COMMITS:
         return Unknown(f"GitHub lists {MAX_COMMITS} commits of a pull request, and it may have more")
-    if not listed or listed[-1].sha != head_sha:
+    if head_sha not in {commit.sha for commit in listed}:
         return Unknown("the head was pushed meanwhile")
     return tuple(listed)
 

@@ -1,13 +1,16 @@
 """The command `freeze`: the rules by which pull requests pass freezes."""
 
+import json
 from pathlib import Path
 
 import pytest
 from sqlalchemy.orm import Session
 
+from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant
 from tests.handlers.command_line import Command, command_of
+from tests.handlers.exception_rules.rules import EVERYWHERE, opened
 
 ALLOW = {
     "all": [
@@ -63,3 +66,29 @@ class TestRules:
     def test_rule_that_is_not_there_is_refused(self, freeze: Command) -> None:
         unknown = freeze("rules", "show", "Docs")
         assert (unknown.exit_code, unknown.stderr) == (1, "freeze: No rule has the name Docs.\n")
+
+
+class TestPreviews:
+    @pytest.fixture
+    def pull(self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch) -> str:
+        """Return the name of an open pull request that changes one file of code."""
+        pull = opened(acme, session, repository, "src/app.py")
+        session.commit()
+        return f"acme/web#{pull.number}"
+
+    def test_rule_is_previewed(self, freeze: Command, acme: Tenant, session: Session, pull: str) -> None:
+        factories.exception_rule(session, acme.organization, name="Docs")
+        summary, _titles, line = freeze("rules", "preview", "Docs").stdout.splitlines()
+        assert summary == "0 of 1 open pull requests would be let in."
+        assert line.split()[:2] == [pull, "no"]
+        assert line.endswith("only files that match docs/**: It changes src/app.py.")
+
+    def test_draft_is_previewed(self, freeze: Command, pull: str, tmp_path: Path) -> None:
+        draft = tmp_path / "draft.json"
+        allow = {"all": [{"paths": {"onlyMatching": ["*.md"]}}]}
+        draft.write_text(json.dumps({"appliesTo": EVERYWHERE, "allow": allow}))
+        assert freeze.json("rules", "preview", "--draft", str(draft))["judgedCount"] == 1
+
+    def test_preview_of_nothing_is_refused(self, freeze: Command) -> None:
+        refused = freeze("rules", "preview")
+        assert (refused.exit_code, "Give a rule, or a draft" in refused.stderr) == (2, True)

@@ -6,7 +6,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
-from tests.handlers.callers import Caller
+from models.repositories import Repository
+from tests import factories
+from tests.handlers.callers import Caller, Tenant
+from tools.fake_github.model.records import PullRequest
 
 RULES = "/v1/exception-rules"
 DOCS = {"paths": {"onlyMatching": ["docs/**", "*.md"]}}
@@ -40,3 +43,14 @@ def writable(rule: dict[str, Any]) -> dict[str, Any]:
 def entries(session: Session) -> list[AuditEntry]:
     session.expire_all()
     return list(session.scalars(select(AuditEntry).order_by(AuditEntry.id)))
+
+
+def opened(acme: Tenant, session: Session, of: Repository, path: str, **columns: Any) -> PullRequest:
+    """Open a pull request that changes one file, at GitHub and here."""
+    builder = acme.host.organization("acme").repository(of.name)
+    pull = builder.pull_request("main", title=f"Change {path}")
+    commit = builder.record.commits[pull.head_sha]
+    commit.files = {path: "eA=="}
+    given = {"title": pull.title, "head_sha": pull.head_sha, "node_id": pull.node_id, "head_since": factories.now()}
+    factories.pull_request(session, of, pull.number, **given | columns)
+    return pull

@@ -8,25 +8,13 @@ from sqlalchemy.orm import Session
 from models.repositories import Repository
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.exception_rules.rules import DOCS, EVERYWHERE, RULES, WANTED
+from tests.handlers.exception_rules.rules import DOCS, EVERYWHERE, RULES, WANTED, opened
 from tools.fake_github import FakeGitHub
-from tools.fake_github.model.records import PullRequest
 
 pytestmark = pytest.mark.usefixtures("web")
 PREVIEW = f"{RULES}/preview"
 DRAFT: dict[str, Any] = {"appliesTo": EVERYWHERE, "allow": {"all": [DOCS]}}
 LABEL = {"label": {"name": "hotfix", "setBy": {"teams": ["acme/captains"]}}}
-
-
-def opened(acme: Tenant, session: Session, of: Repository, path: str, **columns: Any) -> PullRequest:
-    """Open a pull request that changes one file, at GitHub and here."""
-    builder = acme.host.organization("acme").repository(of.name)
-    pull = builder.pull_request("main", title=f"Change {path}")
-    commit = builder.record.commits[pull.head_sha]
-    commit.files = {path: "eA=="}
-    given = {"title": pull.title, "head_sha": pull.head_sha, "node_id": pull.node_id, "head_since": factories.now()}
-    factories.pull_request(session, of, pull.number, **given | columns)
-    return pull
 
 
 def test_preview_says_what_is_let_in_and_what_is_missing(

@@ -62,6 +62,17 @@ class TestPullRequest:
         [row] = blocked.rows()
         assert (row.decision, row.pin_to_head) == (None, True)
 
+    def test_page_says_what_each_rule_misses(self, member: Enter, blocked: Blocked) -> None:
+        scene = blocked.scene
+        pull = scene.session.scalars(select(PullRequest)).one()
+        rule = factories.exception_rule(scene.session, scene.organization, name="Hotfixes")
+        needs = "the label hotfix set by @acme/release-captains"
+        missed = {"outcome": "missed", "requires": needs, "found": "It was set by mallory."}
+        factories.rule_result(scene.session, rule, pull, outcome="missed", conditions=[missed])
+        shown = words(member("viewer").open("/pulls", ref="acme/web#7"))
+        assert "Does not let it in Hotfixes" in shown
+        assert f"Needs {needs}. It was set by mallory." in shown
+
     def test_person_who_decides_grants_at_once(self, member: Enter, blocked: Blocked) -> None:
         admin = member("admin")
         form = admin.open("/pulls/request", ref="acme/web#7")

@@ -51,8 +51,9 @@ def sentence_of_entry(entry: Mapping[str, Any], meaning: str) -> str:
 
 def sentence_of(action: str, actor: Mapping[str, Any], target: Mapping[str, Any], details: Mapping[str, Any]) -> str:
     """Return a sentence on an audit entry of an action that people are notified of."""
+    rule = (details.get("rule") or {}).get("name")
     values = {
-        "actor": plain(shown_actor(actor)),
+        "actor": f"The rule “{plain(rule)}”" if rule else plain(shown_actor(actor)),
         "name": plain(target.get("name")),
         "reason": plain(details.get("reason")),
         "who": plain(details.get("who") or "an unknown person"),

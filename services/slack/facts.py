@@ -170,7 +170,7 @@ def request_facts(uow: UnitOfWork, exception_ids: Sequence[str]) -> Facts | None
 
 
 def _exception_facts(row: PullRequestException, state: str) -> Facts:
-    by = shown_actor(row.requested_by or row.decided_by)
+    by = shown_actor(row.requested_by) if row.requested_by else _by(row, row.decided_by)
     return {"id": row.id, "by": by, "reason": row.reason, "decided": _decision(row, state)}
 
 
@@ -186,10 +186,16 @@ def _decision(row: PullRequestException, state: str) -> Facts | None:
         by, at = None, row.expired_at
     return {
         "how": state,
-        "by": shown_actor(by) or None,
+        "by": _by(row, by) or None,
         "at": _instant(at or row.created_at),
         "reason": row.decision_reason if row.decision is not None else None,
     }
+
+
+def _by(row: PullRequestException, actor: Mapping[str, Any] | None) -> str:
+    """Return who decided on an exception, or revoked it: a rule, where the service did it for one."""
+    by_rule = row.rule_name is not None and (actor or {}).get("type") == "system"
+    return f"the rule “{row.rule_name}”" if by_rule else shown_actor(actor)
 
 
 def _instant(at: datetime | None) -> str | None:

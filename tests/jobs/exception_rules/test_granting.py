@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from rules.access.permissions import SYSTEM
+from rules.notifications.sentences import sentence_of
 from services.core.unit_of_work import GITHUB_CALLER, Caller
 from services.exception_rules.changes import judge_again
 from services.pull_requests.views import views
 from services.repositories.tracked_pull_requests import TrackedPullRequest, select_tracked
+from services.slack.facts import request_facts
 from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import Harness
 from tests.jobs.exception_rules.conftest import AddRule
@@ -121,3 +123,24 @@ def test_freeze_that_permits_no_exceptions_by_rules_is_passed_by_none(
     people.label(pull, "captain")
 
     assert not lets_in(harness, pull)
+
+
+def test_messages_name_the_rule(harness: Harness, pull: PullRequest, people: People, add_rule: AddRule) -> None:
+    add_rule(HOTFIX, name="Hotfixes")
+    people.label(pull, "captain")
+    assert lets_in(harness, pull)
+    people.unlabel(pull, "captain")
+    lets_in(harness, pull)
+
+    entries = harness.sql(
+        "SELECT action, actor, target, details FROM audit_entries WHERE action LIKE 'exception.%' ORDER BY at, id"
+    )
+    [(exception_id,)] = harness.sql("SELECT id FROM exceptions")
+    with harness.uow_factory.open(Caller(harness.organization.id, SYSTEM, "api", BUSINESS)) as uow:
+        facts = request_facts(uow, [exception_id])
+    assert [sentence_of(*entry) for entry in entries] == [
+        "The rule “Hotfixes” granted an exception for acme/web#1.",
+        "The rule “Hotfixes” revoked an exception for acme/web#1.",
+    ]
+    assert facts is not None
+    assert (facts["by"], facts["decided"]["by"]) == ("the rule “Hotfixes”", "the rule “Hotfixes”")

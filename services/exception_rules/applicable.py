@@ -15,6 +15,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.access.organization_settings import OrganizationSettings
 from rules.exceptions.language import Allow, Identities, parse_allow
 from rules.freezes.scope import FreezableBranch, Scope
+from services.core.plan_grants import plan_grants
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import compile_stored
 
@@ -96,11 +97,17 @@ class RuledBranch:
 
 
 def ruled_branches(uow: UnitOfWork, branch_ids: Collection[str]) -> list[RuledBranch]:
-    """Return those of the branches, frozen now, that enabled rules apply to, or that have exceptions by a rule."""
+    """Return those of the branches, frozen now, that enabled rules apply to, or that have exceptions by a rule.
+
+    Rules of an organisation whose plan has no exceptions do not apply.
+    """
     values = {"branches": list(branch_ids), "now": uow.now}
     if not uow.session.scalar(_ANY, values):
         return []
-    rules = [_active(uow, row) for row in uow.session.scalars(_RULES, values)]
+    rows = uow.session.scalars(_RULES, values).all()
+    plans = plan_grants(uow, {row.organization_id for row in rows})
+    included = {each for each, grants in plans.items() if grants.at(uow.now).plan.includes("pr_exceptions")}
+    rules = [_active(uow, row) for row in rows if row.organization_id in included]
     granted = set(uow.session.scalars(_GRANTED, values))
     found: dict[str, RuledBranch] = {}
     for branch, repository, freeze_id, schedule_id, by_freeze, settings in uow.session.execute(_FROZEN, values):

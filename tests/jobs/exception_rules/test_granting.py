@@ -11,6 +11,7 @@ from services.exception_rules.changes import judge_again
 from services.pull_requests.views import views
 from services.repositories.tracked_pull_requests import TrackedPullRequest, select_tracked
 from services.slack.facts import request_facts
+from tests import factories
 from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import Harness
 from tests.jobs.exception_rules.conftest import AddRule
@@ -144,3 +145,14 @@ def test_messages_name_the_rule(harness: Harness, pull: PullRequest, people: Peo
     ]
     assert facts is not None
     assert (facts["by"], facts["decided"]["by"]) == ("the rule “Hotfixes”", "the rule “Hotfixes”")
+
+
+def test_plan_without_exceptions_has_no_rules(
+    harness: Harness, pull: PullRequest, people: People, add_rule: AddRule
+) -> None:
+    add_rule(HOTFIX)
+    people.label(pull, "captain")
+    factories.change_plan(harness.session, harness.organization, "free")
+    harness.session.commit()
+
+    assert not lets_in(harness, pull)

@@ -121,6 +121,11 @@ Index(
     postgresql_where=PullRequestException.is_open,
 )
 Index(
+    "ix_exceptions_open_by_rule",
+    PullRequestException.branch_id,
+    postgresql_where=and_(PullRequestException.rule_name.is_not(None), PullRequestException.is_open),
+)
+Index(
     "ix_exceptions_expires_at",
     PullRequestException.expires_at,
     postgresql_where=and_(PullRequestException.is_open, PullRequestException.expires_at.is_not(None)),

@@ -1,6 +1,6 @@
 """Which rules apply where: to the freezes in force on branches, and to the pull requests into these."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -121,6 +121,11 @@ def ruled_branches(uow: UnitOfWork, branch_ids: Collection[str]) -> list[RuledBr
             if permitted and rule.row.organization_id == branch.organization_id and rule.applies_to(place, schedule_id)
         ]
     return [ruled for ruled in found.values() if ruled.branch.id in granted or any(ruled.rules.values())]
+
+
+def freezes_of(branches: Iterable[RuledBranch]) -> list[str]:
+    """Return the ids of the freezes in force on branches."""
+    return sorted({freeze_id for branch in branches for freeze_id in branch.rules})
 
 
 def _active(uow: UnitOfWork, row: ExceptionRule) -> RuleInForce:

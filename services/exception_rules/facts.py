@@ -14,14 +14,7 @@ from integrations.github import FactKinds, GitHubError, InstallationClient
 from rules.batches import batches
 from rules.exceptions.evaluation import CLOCKS_DIFFER, Evaluation, Evidence, evaluate
 from rules.exceptions.facts import RuleFacts, Unknown
-from rules.exceptions.language import (
-    HasApprovals,
-    HasLabel,
-    Paths,
-    Team,
-    conditions_of,
-    people_of,
-)
+from rules.exceptions.language import HasApprovals, HasLabel, Paths, Team, conditions_of, people_of
 from services.exception_rules.applicable import RuledBranch, RuleInForce
 from services.github_access.failures import is_installation_wide
 
@@ -105,6 +98,7 @@ class FactsReader:
             findings.members[team.id] = self._members_of(client, team, changed_at, findings)
         kinds = _kinds(pulls)
         unread: list[JudgedPull] = []
+        pulls = [pull for pull in pulls if pull.branch.all_rules()]
         for pull in sorted(pulls, key=lambda pull: pull.rank):
             kept = self._kept(pull, kinds)
             if kept is None:

@@ -23,7 +23,7 @@ from rules.exceptions.facts import GitHubAccount, RuleFacts, Unknown
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.frozen_branch_requests import request_stops
-from services.exception_rules.applicable import RuleInForce, lock_rules, ruled_branches
+from services.exception_rules.applicable import RuleInForce, freezes_of, lock_rules, ruled_branches
 from services.exception_rules.facts import Findings, JudgedPull
 from services.pull_request_exceptions.changes import REVOKED_BY_PUSH, audit_change, audit_snapshots, revoke_rows
 
@@ -42,7 +42,11 @@ _FREEZES = (
 _OPEN = (
     select(PullRequestException, PullRequest)
     .join(PullRequest, PullRequest.id == PullRequestException.pull_request_id)
-    .where(is_one_of(PullRequestException.branch_id, "branches"), PullRequestException.is_open)
+    .where(
+        is_one_of(PullRequestException.freeze_id, "freezes"),
+        is_one_of(PullRequestException.branch_id, "branches"),
+        PullRequestException.is_open,
+    )
     .order_by(PullRequestException.id)
     .with_for_update(of=PullRequestException)
     .execution_options(populate_existing=True)
@@ -50,6 +54,7 @@ _OPEN = (
 _REFUSED = select(
     PullRequestException.rule_id, PullRequestException.pull_request_id, PullRequestException.head_sha
 ).where(
+    is_one_of(PullRequestException.pull_request_id, "pulls"),
     is_one_of(PullRequestException.branch_id, "branches"),
     PullRequestException.rule_id.is_not(None),
     PullRequestException.revoked_by["type"].astext != "system",
@@ -119,7 +124,13 @@ class _Application:
         self._read()
 
     def _read(self) -> None:
-        session, values = self._uow.session, {"branches": list(self._branches), "now": self._uow.now}
+        session = self._uow.session
+        values: dict[str, Any] = {
+            "branches": list(self._branches),
+            "freezes": freezes_of(self._branches.values()),
+            "pulls": [pull.id for pull in self._findings.pulls],
+            "now": self._uow.now,
+        }
         self._open = {
             (row.branch_id, row.pull_request_id, row.freeze_id): (row, pull)
             for row, pull in session.execute(_OPEN, values)

@@ -12,7 +12,7 @@ from models.pull_requests import PullRequest
 from models.queries import is_one_of
 from models.repositories import WatchedBranch
 from services.core.unit_of_work import UnitOfWork
-from services.exception_rules.applicable import ruled_branches
+from services.exception_rules.applicable import freezes_of, ruled_branches
 from services.exception_rules.facts import FactsReader, Findings, JudgedPull
 from services.exception_rules.granting import apply_rules, lock_for_granting
 
@@ -30,6 +30,7 @@ _PULLS = (
 _EXCEPTED = select(
     PullRequestException.branch_id, PullRequestException.pull_request_id, PullRequestException.freeze_id
 ).where(
+    is_one_of(PullRequestException.freeze_id, "freezes"),
     is_one_of(PullRequestException.branch_id, "branches"),
     PullRequestException.is_open,
     PullRequestException.decision == "granted",
@@ -48,7 +49,7 @@ class RulesInPasses:
     ) -> list[JudgedPull]:
         """Return the pull requests of branches, as just mirrored, that rules have to judge.
 
-        None if exceptions cannot be read: then none of them allows anything.
+        Nothing if exceptions cannot be read: then none of them allows anything.
         """
         try:
             with uow.session.begin_nested():
@@ -65,7 +66,7 @@ class RulesInPasses:
         ruled = {found.branch.id: found for found in ruled_branches(uow, [branch_id for branch_id, _found in heads])}
         if not ruled:
             return []
-        values = {"branches": list(ruled)}
+        values = {"branches": list(ruled), "freezes": freezes_of(ruled.values())}
         excepted = {tuple(row) for row in uow.session.execute(_EXCEPTED, values)}
         mirrored = {(branch_id, pull.number): pull for branch_id, pull in uow.session.execute(_PULLS, values)}
         judged: list[JudgedPull] = []

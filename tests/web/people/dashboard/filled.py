@@ -4,8 +4,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
+from sqlalchemy import select
+
+from models.exception_rules import ExceptionRule
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
+from models.pull_requests import PullRequest
 from models.repositories import WatchedBranch
 from rules.ids import new_id
 from tests import factories
@@ -28,6 +32,7 @@ class Filled(NamedTuple):
     failed: Freeze
     window: Freeze
     request: PullRequestException
+    rule: ExceptionRule
 
 
 def fill(acme: Scene) -> Filled:
@@ -36,7 +41,8 @@ def fill(acme: Scene) -> Filled:
     window = _start_window(acme)
     _add_ended_freeze(acme)
     request = _add_exceptions(acme, window)
-    return Filled(_start_freeze(acme, branches), _start_failed_freeze(acme, branches), window, request)
+    freezes = _start_freeze(acme, branches), _start_failed_freeze(acme, branches)
+    return Filled(*freezes, window, request, _add_rule(acme))
 
 
 def _add_branches(acme: Scene) -> list[WatchedBranch]:
@@ -144,6 +150,25 @@ def _add_exceptions(acme: Scene, window: Freeze) -> PullRequestException:
     return request
 
 
+def _add_rule(acme: Scene) -> ExceptionRule:
+    """Add a rule in two levels, and what the request's pull request misses of it."""
+    label = {"label": {"name": "hotfix", "setBy": {"teams": ["acme/release-captains"]}}}
+    files = {"paths": {"onlyMatching": ["docs/**", "*.md"]}}
+    allow = {"all": [{"any": [label, files]}, {"changedLines": {"atMost": 200}}]}
+    identities = {"accounts": {}, "teams": {"acme/release-captains": [70, 7]}}
+    rule = factories.exception_rule(
+        acme.session, acme.organization, name="Documentation and hotfixes", allow=allow, identities=identities
+    )
+    missed = {
+        "outcome": "missed",
+        "requires": "the label hotfix set by @acme/release-captains",
+        "found": "It was set by mallory.",
+    }
+    pull = acme.session.scalars(select(PullRequest).where(PullRequest.number == 7)).one()
+    factories.rule_result(acme.session, rule, pull, outcome="missed", conditions=[missed])
+    return rule
+
+
 def addresses(of: Filled) -> Mapping[str, str]:
     """Return the pages by their names, as pictures are named."""
     return {
@@ -161,6 +186,8 @@ def addresses(of: Filled) -> Mapping[str, str]:
         "exceptions": "/exceptions",
         "decide": f"/exceptions/{of.request.id}/decide",
         "revoke": f"/exceptions/{of.request.id}/revoke",
+        "exception-rules": "/exceptions/rules",
+        "exception-rule": f"/exceptions/rules/{of.rule.id}",
         "freezes-found": "/freezes?show=&q=e",
         "pulls": "/pulls",
         "pulls-of-commit": "/pulls?ref=acme/web%237&ref=acme/web%2312",

@@ -20,7 +20,7 @@ def format_instant(instant: str | datetime, zone: str = "") -> str:
         name = at.tzname() or zone
         name = f"UTC{name}" if name[0] in "+-" else name
     # Pages show hundreds: strftime takes five times as long.
-    return f"{at.day} {MONTHS[at.month - 1]} {at.year}, {at.hour:02}:{at.minute:02} {name}"
+    return f"{at.day} {MONTHS[at.month - 1][:3]} {at.year}, {at.hour:02}:{at.minute:02} {name}"
 
 
 def format_distance(instant: str | datetime, now: datetime) -> str:

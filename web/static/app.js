@@ -23,7 +23,7 @@ const improve = () => {
   for (const id of document.querySelectorAll("[data-copy]:not(:has(+ .copy))")) {
     const button = document.createElement("button");
     button.type = "button";
-    button.className = "copy";
+    button.className = "copy second small";
     button.textContent = "Copy";
     button.ariaLabel = `Copy ${id.dataset.copy}`;
     button.dataset.copies = id.dataset.copy;

@@ -10,11 +10,10 @@ from models.queries import is_frozen
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
 from rules.freezes.globs import compile_globs
-from rules.rulesets.findings import Light, worst
 from services.core.lookups import find_repositories, get_repository
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
-from services.verdicts.lights import lights_of_repositories
+from services.verdicts.lights import LightCounts, lights_of_repositories
 
 MAX_PREVIEWED = 100
 """Repositories listed in a preview of globs."""
@@ -111,17 +110,17 @@ def views(uow: UnitOfWork, repositories: Sequence[Repository]) -> list[dict[str,
     )
     lights = lights_of_repositories(uow, ids)
     branches = {
-        repository_id: (count, is_any_frozen, lights.get(repository_id, ()))  # unwatched meanwhile: none
+        repository_id: (count, is_any_frozen, lights.get(repository_id))  # unwatched meanwhile: none
         for repository_id, count, is_any_frozen in rows
     }
-    return [_view(repository, *branches.get(repository.id, (0, False, ()))) for repository in repositories]
+    return [_view(repository, *branches.get(repository.id, (0, False, None))) for repository in repositories]
 
 
 def _view(
     repository: Repository,
     watched: int,
     frozen: bool,  # noqa: FBT001 - a column of a row
-    lights: Sequence[Light],
+    lights: LightCounts | None,
 ) -> dict[str, Any]:
     return {
         "id": repository.id,
@@ -134,7 +133,8 @@ def _view(
         "enabled": repository.enabled,
         "frozen": frozen,
         "watched_branch_count": watched,
-        "light": worst(lights) if repository.enabled and lights else None,
+        "light": lights.worst if repository.enabled and lights else None,
+        "unknown": bool(repository.enabled and lights and lights.worst_is_unknown),
         "settings": {"auto_watch": repository.auto_watch},
         "synced_at": repository.synced_at,
     }

@@ -60,6 +60,11 @@ class LightCounts:
         return worst(light for light in LIGHTS if self.lights[light])
 
     @property
+    def worst_is_unknown(self) -> bool:
+        """True if the worst light is amber, and only because it is not known whether a freeze blocks those branches."""
+        return self.worst == "amber" and self.unknown == self.lights["amber"] > 0
+
+    @property
     def view(self) -> dict[str, int]:
         """The contract's `EnforcementCounts`."""
         return {"unknown": self.unknown, **{str(light): branches for light, branches in self.lights.items()}}
@@ -100,10 +105,15 @@ _OF_REPOSITORIES = text(f"""
 """)  # noqa: S608 - constants of ours
 
 
-def lights_of_repositories(uow: UnitOfWork, repository_ids: Collection[str]) -> Mapping[str, list[Light]]:
-    """Return the lights that watched branches of these repositories have, those of many branches once."""
+def lights_of_repositories(uow: UnitOfWork, repository_ids: Collection[str]) -> Mapping[str, LightCounts]:
+    """Return the lights that watched branches of these repositories have; branches with the same facts count once."""
     rows = uow.session.execute(_OF_REPOSITORIES, {"repositories": list(repository_ids), **present(uow)})
-    return {repository_id: [_light_in(each) for each in facts] for repository_id, facts in rows}
+    lights: dict[str, LightCounts] = {}
+    for repository_id, listed in rows:
+        lights[repository_id] = LightCounts()
+        for found, _, key in (facts.partition(" ") for facts in listed):
+            lights[repository_id].add(BlockingFacts.of_key(key), found, 1)
+    return lights
 
 
 _LIT = text(f"""
@@ -114,11 +124,6 @@ _LIT = text(f"""
 def facts_of_lights(uow: UnitOfWork) -> Subquery:
     """Return the subquery with the columns `branch_id` and `facts`, of which `has_light` is a condition."""
     return _LIT.bindparams(lit_organization=uow.organization, **present(uow)).subquery("lit")
-
-
-def _light_in(facts: str) -> Light:
-    found, _, key = facts.partition(" ")
-    return light_of(BlockingFacts.of_key(key), found)  # type: ignore[arg-type]
 
 
 def has_light(facts: ColumnElement[str], *lights: Light) -> ColumnElement[bool]:

@@ -88,6 +88,7 @@ class TestGetRepository:
             "frozen": False,
             "watchedBranchCount": 1,
             "light": "amber",
+            "unknown": True,
             "settings": {"autoWatch": ["release/*"]},
         }
 
@@ -110,6 +111,20 @@ class TestGetRepository:
         old = factories.branch(session, web, "old", unwatched_at=factories.now())
         factories.branch_enforcement(session, old, "red")
         assert acme.key().get(f"/v1/repos/{web.id}").json()["light"] == shown
+
+    @pytest.mark.parametrize(
+        ("lights", "unchecked", "unknown"),
+        [(["green"], 1, True), (["amber"], 0, False), (["amber"], 1, False), (["red"], 1, False), ([], 0, False)],
+    )
+    def test_repository_is_unknown_when_only_the_unchecked_make_it_amber(
+        self, acme: Tenant, session: Session, lights: list[str], unchecked: int, unknown: bool
+    ) -> None:
+        web = acme.repository("web")
+        for light in lights:
+            factories.branch_enforcement(session, factories.branch(session, web, light), light)
+        for number in range(unchecked):
+            factories.branch(session, web, f"unchecked-{number}")
+        assert acme.key().get(f"/v1/repos/{web.id}").json()["unknown"] is unknown
 
     def test_get_repository_finds_owner_and_name_in_any_case(self, acme: Tenant) -> None:
         web = acme.repository("web")

@@ -27,6 +27,17 @@ class TestRepositories:
         assert "1 does not block 2 block" in words(page)
         assert "Enabling repositories needs the role member." in words(page)
 
+    def test_repositories_tell_gaps_from_what_is_not_checked(self, member: Enter, acme: Scene) -> None:
+        for name, light in (("gaps", "amber"), ("unchecked", None)):
+            branch = factories.branch(
+                acme.session, factories.repository(acme.session, acme.organization, f"acme/{name}")
+            )
+            if light:
+                factories.branch_enforcement(acme.session, branch, light)
+        shown = words(member("viewer").open("/repositories"))
+        assert "acme/gaps private Enabled 1 Has gaps" in shown
+        assert "acme/unchecked private Enabled 1 Not checked yet" in shown
+
     def test_repositories_are_disabled_together_unless_frozen(self, member: Enter, acme: Scene) -> None:
         admin = member("admin")
         page = admin.press(admin.open("/repositories"), "Disable the chosen ones", repository=acme.repositories[1].id)

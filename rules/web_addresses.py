@@ -3,6 +3,8 @@
 `{id}` is the id of the thing that a page is about. That of the MCP server is below the address of the API.
 """
 
+ORGANIZATION = "organization"
+"""Parameter of pages of members: the id of the organisation that the page is about, where a link comes from outside."""
 HOME = "/"
 FREEZES = "/freezes"
 NEW_FREEZE = "/freezes/new"

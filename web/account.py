@@ -1,6 +1,5 @@
 """`/settings/account`: the organisations of a signed-in person, their invitations and their sessions."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,9 +8,11 @@ from flask import Response
 from rules import web_addresses
 from rules.time.zones import zone_names
 from web.context import redirect_to, unknown_button
+from web.devices import device_label
 from web.fields import filled
 from web.notices import leave_notice, take_notice
 from web.operations import OperationError
+from web.return_addresses import safe_redirect
 from web.views import PageView
 
 NOTICES = {
@@ -21,8 +22,6 @@ NOTICES = {
 }
 """Notices of the page, by their names."""
 _LABELS = {"name": "Organisation name"}
-_BROWSERS = (("Edg", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
-_SYSTEMS = ("Windows", "Android", "iPhone", "iPad", "Mac OS", "CrOS", "Linux")
 
 
 class Account(PageView):
@@ -36,10 +35,11 @@ class Account(PageView):
 
     def post(self) -> Response:
         """Do what the button says."""
-        given = self.context.form_fields("do", "organization_id", "session_id", "name", "zone")
+        given = self.context.form_fields("do", "organization_id", "session_id", "name", "zone", "next")
         if given["do"] == "switch":
             self.context.call("set_active_organization", body=filled({"organizationId": given["organization_id"]}))
-            return redirect_to(leave_notice(web_addresses.HOME, "switched"))
+            back = safe_redirect(given["next"])
+            return redirect_to(leave_notice(back, "switched") if back == web_addresses.HOME else back)
         if given["do"] == "end":
             self.context.call("revoke_session", path_params={"sessionId": given["session_id"]})
             return redirect_to(leave_notice(self.path, "ended"))
@@ -73,12 +73,3 @@ class Account(PageView):
         if error is not None:
             return self.context.render_again("account.html", error, _LABELS, **values)
         return self.context.render("account.html", **values)
-
-
-def device_label(client: str) -> str:
-    """Return a name that people know for the client of a session, by its `User-Agent`."""
-    if not client.startswith("Mozilla/"):
-        return re.split(r"[\s/]", client, maxsplit=1)[0] or "Unknown client"
-    browser = next((name for mark, name in _BROWSERS if mark in client), "Browser")
-    system = next((name for name in _SYSTEMS if name in client), None)
-    return f"{browser} on {system}" if system else browser

@@ -20,7 +20,7 @@ from web.billing import Billing, Changes, Payment
 from web.connections import Connections
 from web.context import INVALID_SESSION, PageContext, SignInRequiredError, redirect_to
 from web.dashboard import pages as dashboard
-from web.dashboard.page import WITHOUT_ORGANIZATION, DashboardPage, NoOrganizationError
+from web.dashboard.page import WITHOUT_ORGANIZATION, DashboardPage, NoOrganizationError, OtherOrganizationError
 from web.device import Device
 from web.forms import ForeignFormError
 from web.installed import Installed
@@ -81,11 +81,21 @@ def _answer_errors_with_pages(pages: Blueprint, context: PageContext) -> None:
 
     pages.register_error_handler(SignInRequiredError, context.sign_in_redirect)
     pages.register_error_handler(NoOrganizationError, without_organization)
+    pages.register_error_handler(OtherOrganizationError, partial(_ask_to_switch, context))
     pages.register_error_handler(ForeignFormError, foreign)
     pages.register_error_handler(OperationError, refused_by_operation)
     pages.register_error_handler(ServiceError, refused)
     pages.register_error_handler(HTTPException, unreadable)
     pages.register_error_handler(Exception, failed)
+
+
+def _ask_to_switch(context: PageContext, error: OtherOrganizationError) -> Response:
+    """Return the page whose form switches to the organisation of a link: a link alone changes nothing."""
+    _, [organizations] = context.read(error.back, "list_my_organizations")
+    for each in organizations["data"]:
+        if each["id"] == error.organization_id:
+            return context.render("other_organization.html", organization=each, back=error.back)
+    return context.message_page("Not found", "You are not a member of the organisation of this link.", 404)
 
 
 def _resumed(context: PageContext, error: ForeignFormError) -> Response | None:

@@ -45,6 +45,13 @@ def page_of(action: str, target: Mapping[str, Any]) -> LinkedPage:
     return LinkedPage(found.path.format(id=target["id"]), found.action)
 
 
+def in_organization(path: str, organization_id: str) -> str:
+    """Return the address of a page that is about an organisation, whichever the reader acts in when they open it."""
+    address, mark, place = path.partition("#")
+    named = urlencode({web_addresses.ORGANIZATION: organization_id})
+    return f"{address}{'&' if '?' in address else '?'}{named}{mark}{place}"
+
+
 def page_of_several(types: Collection[str]) -> LinkedPage:
     """Return the page that lists the objects of several notifications, by their types."""
     [only, *others] = set(types)

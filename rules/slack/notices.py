@@ -181,7 +181,7 @@ def _request(facts: Facts, web_url: str) -> Message:
         buttons = [
             button("Grant", names.GRANT, facts["id"], style="primary"),
             button("Deny", names.DENY, facts["id"], style="danger"),
-            open_button(web_url + web_addresses.EXCEPTIONS),
+            open_button(f"{web_url}{web_addresses.EXCEPTIONS}#{facts['id']}"),
         ]
         blocks.append(actions(buttons))
         return Message(_text(f"Exception requested for {words(facts['pullRequest'])}: ", facts["reason"]), blocks)

@@ -19,7 +19,7 @@ from rules import web_addresses
 from rules.access.organization_settings import OrganizationSettings
 from rules.access.permissions import Role
 from rules.notifications.kinds import BY_IMPORTANCE, UPCOMING
-from rules.notifications.links import LinkedPage, page_of, page_of_several
+from rules.notifications.links import LinkedPage, in_organization, page_of, page_of_several
 from rules.notifications.mails import MailReader, default_kinds
 from rules.notifications.sentences import sentence_of, sentence_of_window
 from rules.notifications.subjects import name_of, subject_of
@@ -158,7 +158,7 @@ def _write(uow: UnitOfWork, organization: Organization, address: str, lines: Seq
         what=subject_of(first.event.action, first.event.details, first.name, len(lines) - 1),
         organization=organization.name,
         lines=listed,
-        url=f"{web}{page.path}",
+        url=f"{web}{in_organization(page.path, organization.id)}",
         action=page.action,
-        settings_url=f"{web}{web_addresses.NOTIFICATIONS}",
+        settings_url=f"{web}{in_organization(web_addresses.NOTIFICATIONS, organization.id)}",
     )

@@ -9,8 +9,8 @@ from flask import Response, request
 
 from rules import web_addresses
 from rules.notifications.sentences import sentence_of_entry
-from web.account import device_label
 from web.dashboard.page import DashboardPage, filters
+from web.devices import device_label
 from web.fields import day_range
 from web.operations import Call
 

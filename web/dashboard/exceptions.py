@@ -128,6 +128,6 @@ def may_decide() -> bool:
 
 
 def _group(rows: Any) -> dict[str, Any]:
-    """Return the first of the requests of one group, which are decided together, with the freezes of all."""
+    """Return the first of the requests of one group, which are decided together, with ids and freezes of all."""
     found: Sequence[Mapping[str, Any]] = list(rows)
-    return {**found[0], "freezeIds": [row["freezeId"] for row in found]}
+    return {**found[0], "ids": [row["id"] for row in found], "freezeIds": [row["freezeId"] for row in found]}

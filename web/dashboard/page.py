@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import orjson
 from flask import Response, g, request
 
+from rules import web_addresses
 from web.context import INVALID_SESSION, Content, SignInRequiredError, redirect_to
 from web.notices import leave_notice, take_notice
 from web.operations import Call, OperationError
@@ -41,6 +42,14 @@ class NoOrganizationError(Exception):
     """The page is about an organisation, and the visitor acts in none."""
 
 
+class OtherOrganizationError(Exception):
+    """The address names an organisation that the visitor does not act in; `back` is the address."""
+
+    def __init__(self, organization_id: str, back: str) -> None:
+        super().__init__(organization_id)
+        self.organization_id, self.back = organization_id, back
+
+
 class DashboardPage(PageView):
     """A page of a member of an organisation.
 
@@ -54,7 +63,9 @@ class DashboardPage(PageView):
     """Notices of the page, by their names."""
 
     def read(self, *calls: Call) -> list[Content]:
-        """Return what operations answer. Raise SignInRequiredError, NoOrganizationError, or the first OperationError.
+        """Return what operations answer.
+
+        Raise SignInRequiredError, OtherOrganizationError, NoOrganizationError, or the first OperationError.
 
         The visitor and the overview are read at the same time: the frame shows them. A page whose first call is
         `get_overview` shows that one.
@@ -66,6 +77,9 @@ class DashboardPage(PageView):
         visitor = self.context.remember_visitor(me)
         if visitor is None:
             raise SignInRequiredError(_address())
+        named = request.args.get(web_addresses.ORGANIZATION, "")
+        if named and named != (visitor.organization or {}).get("id"):
+            raise OtherOrganizationError(named, _address())
         if visitor.organization is None or _code(overview) in WITHOUT_ORGANIZATION:
             raise NoOrganizationError
         g.frame |= {

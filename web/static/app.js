@@ -8,6 +8,7 @@ const zone = local.resolvedOptions().timeZone;
 document.cookie = `zone=${zone}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
 const shown = document.documentElement.dataset.shownIn === zone; // the server has shown them so
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+for (const form of document.querySelectorAll("[data-keep-place]")) form.action += location.hash; // a redirect keeps it
 const improve = () => {
   for (const time of shown ? [] : document.querySelectorAll("time[datetime]")) {
     const text = local.format(new Date(time.dateTime));

@@ -11,7 +11,7 @@ from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
 
 from rules.slack import answers, blocks, forms, markup, notices
-from tests.rules.slack.messages import HOSTILE, NOW, WEB, every_form, every_message, freeze
+from tests.rules.slack.messages import HOSTILE, NOW, WEB, every_form, every_message, freeze, request
 
 ENTITY = re.compile(r"&(?:amp|lt|gt);")
 LATER = "2026-11-21T09:31:00Z"
@@ -220,3 +220,9 @@ def test_thousand_windows_make_one_message_with_a_link_to_the_rest() -> None:
     message = notices.render("windows", {"total": 1000, "minutes": 30, "shown": [window] * 10}, WEB)
     assert message.text == "1,000 freezes begin in 30 minutes"
     assert "and 990 more" in texts_of(message.blocks)[-1]
+
+
+def test_message_of_a_request_opens_its_place_in_the_list() -> None:
+    message = notices.render("request", request("acme/web#7"), WEB)
+    [opened] = [each["url"] for block in message.blocks for each in block.get("elements", ()) if "url" in each]
+    assert opened == f"{WEB}/exceptions#exc_1"

@@ -9,7 +9,7 @@ from tests import factories
 from tests.web.people.conftest import PASSWORD, Visit
 from tests.web.people.forms import Page, Person
 from tests.web.people.test_sign_in import open_sessions
-from web.account import device_label
+from web.devices import device_label
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
 
@@ -78,6 +78,25 @@ class TestOrganizations:
             assert row.organization_id == organization.id
             answer = ada.client.get("/api/auth/token").json()
             assert answer["organizationId"] == organization.id
+
+    def test_link_about_another_organization_switches_to_it_first(self, ada: Person, session: Session) -> None:
+        acme, globex = join(session, "Acme", "owner"), join(session, "Globex", "owner")
+        ada.press(ada.open("/settings/account"), "to Acme")
+        branches = {each: factories.branch(session, factories.repository(session, each)) for each in (acme, globex)}
+        freeze = factories.freeze(session, globex, [branches[globex]], reason="Close of the books")
+        asked = ada.open(f"/freezes/{freeze.id}", organization=globex.id)
+        assert "This page is about Globex" in asked.text
+        assert [row.organization_id for row in open_sessions(session)] == [acme.id]
+        page = ada.press(asked, "Switch and open the page")
+        assert page.title == "Close of the books"
+        assert ada.open(f"/freezes/{freeze.id}", organization=globex.id).title == "Close of the books"
+
+    def test_link_about_a_foreign_organization_is_refused(self, ada: Person, session: Session) -> None:
+        join(session, "Acme")
+        foreign = factories.organization(session, "Globex")
+        page = ada.open("/exceptions", organization=foreign.id)
+        assert page.status == 404
+        assert "Globex" not in page.text
 
     def test_account_page_refuses_to_switch_to_a_foreign_organization(self, ada: Person, session: Session) -> None:
         join(session, "Acme")

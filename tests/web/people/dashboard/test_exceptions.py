@@ -155,6 +155,18 @@ class TestPullRequest:
         assert "Allows no exceptions" in page.text
         assert "Ask for an exception" not in page.links
 
+    def test_former_name_of_a_repository_finds_its_pull_request(self, member: Enter, blocked: Blocked) -> None:
+        blocked.scene.repositories[0].name = "website"
+        blocked.scene.session.flush()
+        viewer = member("viewer")
+        for ref in ("acme/web#7", "https://github.com/acme/web/pull/7"):
+            page = viewer.open("/pulls", ref=ref)
+            assert (page.status, page.title) == (200, "acme/website#7 is blocked")
+        form = viewer.open("/pulls/request", ref="acme/web#7")
+        assert viewer.press(form, "Ask for it", reason=REASON).title == "acme/website#7 is blocked"
+        assert viewer.open("/pulls", ref=["acme/web#7", "acme/website#7"]).status == 200
+        assert "acme/website#7" in viewer.open("/pulls", repo="acme/web").text
+
     @pytest.mark.parametrize("ref", ["acme/web#99", "none/none#1", "what"])
     def test_unknown_pull_request_is_reported_at_the_field(self, member: Enter, blocked: Blocked, ref: str) -> None:
         page = member("viewer").open("/pulls", ref=ref)
@@ -171,6 +183,15 @@ class TestPullRequest:
 
 
 class TestInbox:
+    def test_request_across_freezes_has_the_places_that_events_name(self, member: Enter, blocked: Blocked) -> None:
+        scene = blocked.scene
+        factories.freeze(scene.session, scene.organization, [scene.web], reason="Database migration")
+        ask(member, "member")
+        rows = blocked.rows()
+        assert len(rows) == 2
+        places = {rows[0].request_group_id, *(row.id for row in rows)}
+        assert places <= set(member("admin").open("/exceptions").ids)
+
     def test_admin_approves_a_request(self, member: Enter, blocked: Blocked) -> None:
         ask(member, "viewer")
         admin = member("admin")

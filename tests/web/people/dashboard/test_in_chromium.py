@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from models.organizations import User
 from tests import factories
@@ -17,6 +18,7 @@ from tests.web.people.conftest import PASSWORD
 from tests.web.people.dashboard.conftest import Scene
 from tests.web.people.dashboard.filled import addresses, fill
 from tests.web.people.test_in_chromium import browser, running, sign_in
+from tests.web.people.test_in_chromium import fill as fill_form
 
 __all__ = ["browser", "running"]
 
@@ -94,3 +96,28 @@ def test_every_page_is_accessible_and_quiet(browser: Browser, site: str, acme: S
 def test_every_page_is_accessible_while_it_is_empty(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
     enter("viewer")
     judge_all(browser, site, {f"empty{path.replace('/', '-').replace('?', '-')}": path for path in EMPTY})
+
+
+def test_link_of_another_organization_leads_to_its_place_after_the_switch(
+    browser: Browser, site: str, acme: Scene, enter: Enter
+) -> None:
+    enter("admin")
+    person = acme.session.scalars(select(User)).one()
+    other = factories.organization(acme.session, "Globex")
+    factories.membership(acme.session, other, person, "owner")
+    request = fill(acme).request
+    browser.open(f"{site}/exceptions?organization={other.id}")
+    browser.tab_to("Switch and open the page")
+    browser.press_and_go()
+    browser.open(f"{site}/exceptions?organization={acme.organization.id}#{request.id}")
+    judge(browser, "other-organization")
+    browser.tab_to("Switch and open the page")
+    browser.press_and_go()
+    assert browser.value("document.querySelector('li:has(:target)').textContent").strip().startswith("acme/web#7")
+    browser.forget()
+    browser.open("about:blank")
+    browser.open(f"{site}/exceptions?organization={acme.organization.id}#{request.id}")
+    fill_form(browser, email="admin@example.test", password=PASSWORD)
+    browser.tab_to("Switch and open the page")
+    browser.press_and_go()
+    assert browser.value("document.querySelector('li:has(:target)') !== null")

@@ -1,4 +1,4 @@
-"""How high rows, buttons and fields are: one measure for each kind of page, in a real browser."""
+"""How high rows, buttons and fields are, and that ids stand behind a disclosure: kinds of pages in a real browser."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -34,6 +34,11 @@ CONTROLS = """[...new Set([...document.querySelectorAll("button, .button, select
 """The heights of buttons and fields; those that are words of a line and bars of a calendar are neither."""
 TEXT = """Math.min(...[...document.querySelectorAll("table.list td, .entry")].filter(each => each.checkVisibility())
   .map(each => parseFloat(getComputedStyle(each).fontSize)))"""
+
+IDS = """[...document.querySelectorAll("main *")].filter(each => each.checkVisibility()
+  && [...each.childNodes].some(node => node.nodeType === 3 && /\\b[a-z]{3}_[0-9a-z]{26}\\b/.test(node.data)))
+  .map(each => each.textContent)"""
+"""The texts on the page that have an id."""
 
 
 @pytest.fixture
@@ -81,3 +86,20 @@ def test_buttons_and_fields_have_two_sizes(reader: Browser, site: str, pages: di
         reader.open(site + path)
         heights[name] = reader.value(CONTROLS)
     assert {name: each for name, each in heights.items() if not set(each) <= {32, 44}} == {}
+
+
+def test_ids_are_shown_when_people_ask_for_them(reader: Browser, site: str, pages: dict[str, str]) -> None:
+    reader.resize(1280)
+    shown = {}
+    for name, path in pages.items():
+        reader.open(site + path)
+        shown[name] = reader.value(IDS)
+    assert {name: texts for name, texts in shown.items() if texts and name != "not-found"} == {}
+    reader.open(site + pages["webhook"])
+    reader.tab_to("Details of Freeze started, 1")
+    reader.press("Enter")
+    reader.tab_to("Copy msg_")
+    reader.tab_to("Id for the API")
+    reader.press("Enter")
+    reader.tab_to("Copy whk_")
+    assert len(reader.value(IDS)) == 2

@@ -137,3 +137,9 @@ class TestOnboarding:
         for name in ("Acme", "Globex"):
             factories.membership(session, factories.organization(session, name), user_of(session))
         assert ada.open("/").links["Choose one of your organisations"] == "/settings/account"
+
+
+def test_pages_without_rows_lead_on(member: Enter) -> None:
+    admin = member("admin")
+    assert admin.open("/").links["Plan a freeze"] == "/freezes/new?repeats=weekly"
+    assert admin.open("/pulls").links["See what is frozen"] == "/freezes"

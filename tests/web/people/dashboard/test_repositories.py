@@ -38,6 +38,13 @@ class TestRepositories:
         assert "acme/gaps private Enabled 1 Has gaps" in shown
         assert "acme/unchecked private Enabled 1 Not checked yet" in shown
 
+    def test_repository_without_watched_branches_says_how_to_get_one(self, member: Enter, acme: Scene) -> None:
+        enabled = factories.repository(acme.session, acme.organization, "acme/enabled")
+        disabled = factories.repository(acme.session, acme.organization, "acme/disabled", enabled=False)
+        admin = member("admin")
+        assert "No branch is watched. Watch a branch:" in words(admin.open(f"/repositories/{enabled.id}"))
+        assert "No branch is watched. Enable the repository:" in words(admin.open(f"/repositories/{disabled.id}"))
+
     def test_repositories_are_disabled_together_unless_frozen(self, member: Enter, acme: Scene) -> None:
         admin = member("admin")
         page = admin.press(admin.open("/repositories"), "Disable the chosen ones", repository=acme.repositories[1].id)

@@ -62,6 +62,16 @@ class TestPullRequest:
         [row] = blocked.rows()
         assert (row.decision, row.pin_to_head) == (None, True)
 
+    def test_list_names_the_rule_that_granted(self, member: Enter, blocked: Blocked) -> None:
+        scene = blocked.scene
+        pull = scene.session.scalars(select(PullRequest)).one()
+        rule = factories.exception_rule(scene.session, scene.organization, name="Hotfixes")
+        by_rule = {"rule_id": rule.id, "rule_name": "Hotfixes"}
+        factories.exception(scene.session, blocked.freeze, pull, scene.web, **by_rule)
+        page = member("viewer").open("/exceptions")
+        assert "by the rule Hotfixes" in words(page)
+        assert page.links["Hotfixes"] == f"/exceptions/rules/{rule.id}"
+
     def test_page_says_what_each_rule_misses(self, member: Enter, blocked: Blocked) -> None:
         scene = blocked.scene
         pull = scene.session.scalars(select(PullRequest)).one()

@@ -29,7 +29,7 @@ LABELS = {
     "max_lines": "Changed lines",
     "per_freeze": "Pull requests in each freeze",
 }
-_FIELDS = ("do", *LABELS, "same_repository")
+_FIELDS = ("do", *LABELS, "freezes", "same_repository")
 _FIELD_OF_CONDITION = {
     "paths": "files",
     "label": "label",
@@ -135,7 +135,7 @@ def _body(given: Mapping[str, str]) -> dict[str, Any]:
     body: dict[str, Any] = {
         "name": given["name"],
         "reason": given["reason"],
-        "appliesTo": {"scope": _scope(given), "freezes": "all"},
+        "appliesTo": {"scope": _scope(given), "freezes": given["freezes"] or "all"},
         "allow": {"all": [*either, *narrowing]},
     }
     return body | ({"limits": {"perFreeze": to_number(given["per_freeze"])}} if given["per_freeze"] else {})

@@ -33,7 +33,7 @@ class Exceptions(DashboardPage):
 
     def get(self) -> Response:
         """Show pending requests, and decided ones of one state if the address names it; `requests` is a cursor."""
-        given = filters("state", "repo", "cursor")
+        given = filters("state", "repo", "ruleId", "cursor")
         later = filled({"cursor": filters("requests").get("requests", "")})
         pending, decided, freezes = self.read(
             Call("list_exception_requests", query={"limit": _MAX_ROWS, **later}),

@@ -91,3 +91,23 @@ def test_preview_says_that_nothing_is_open(member: Enter, acme: Scene) -> None:
 
 def test_member_who_may_not_write_rules_sees_no_form(member: Enter) -> None:
     assert "Add rule" not in member("member").open("/exceptions/rules").text
+
+
+def test_form_takes_freezes_that_people_start_alone(member: Enter, acme: Scene) -> None:
+    admin = member("admin")
+    admin.press(admin.open("/exceptions/rules"), "Add rule", **FORM, freezes="manual")
+
+    assert acme.session.scalars(select(ExceptionRule)).one().freezes == "manual"
+
+
+def test_rule_leads_to_what_it_has_let_in(member: Enter, acme: Scene, rule: ExceptionRule) -> None:
+    freeze = factories.freeze(acme.session, acme.organization, [acme.web])
+    numbers = {7: {"rule_id": rule.id, "rule_name": rule.name}, 12: {}}
+    for number, columns in numbers.items():
+        pull = factories.pull_request(acme.session, acme.repositories[0], number)
+        factories.exception(acme.session, freeze, pull, acme.web, **columns)
+    viewer = member("viewer")
+    page = viewer.open(viewer.open(f"/exceptions/rules/{rule.id}").links["All of them"])
+
+    assert "acme/web#7" in page.links
+    assert "acme/web#12" not in page.links

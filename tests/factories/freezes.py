@@ -53,6 +53,10 @@ def target(session: Session, of: Freeze, covered: WatchedBranch, **columns: Any)
     return added(session, row)
 
 
+FAR_AWAY = {"frequency": "weekly", "start_date": "2099-01-02", "by_day": ["FR"]}
+"""A recurrence for tests of windows that they add themselves: by its own, a schedule plans none near them."""
+
+
 def schedule(session: Session, of: Organization, **columns: Any) -> Schedule:
     """Add an enabled schedule (of the given columns): the whole organisation, every Friday evening in London."""
     given = {

@@ -14,6 +14,7 @@ from services.github_access.pauses import pause_installation
 from services.reconcile.check_writes import write_checks
 from services.schedules.skips import skip
 from tests import factories
+from tests.factories.freezes import FAR_AWAY
 from tests.harness.github_harness import Builder, Harness
 from tests.jobs.passes import evaluated_pass, leased_pass
 from tools.fake_github.model import checks
@@ -85,7 +86,7 @@ class TestAFreeze:
         end = factories.now().replace(second=0, microsecond=0) + timedelta(hours=1)
         web = harness.branches["acme/web"]
         factories.freeze(harness.session, organization, [web], ends_at=end)
-        schedule = factories.schedule(harness.session, organization)
+        schedule = factories.schedule(harness.session, organization, recurrence=FAR_AWAY)
         window = factories.occurrence(harness.session, schedule, starts_at=end)
         harness.session.commit()
         harness.run_until_idle()

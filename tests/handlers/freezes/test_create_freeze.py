@@ -59,6 +59,7 @@ class TestCreateFreeze:
             "endedAt": None,
             "endReason": None,
             "exceptionsAllowed": False,
+            "exceptionRulesAllowed": True,
             "previewedRepoCount": 1,
             "impactAcknowledged": True,
             "alreadyFrozen": [],

@@ -14,6 +14,7 @@ from services.events.destinations import change_reminders
 from services.notifications.reminders import announce_windows, seconds_to_next
 from services.schedules.skips import skip
 from tests import factories
+from tests.factories.freezes import FAR_AWAY
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import at_once
 from tests.services.conftest import UnitOfWorkOpener
@@ -33,7 +34,7 @@ def now(clock: MovableClock) -> datetime:
 
 @pytest.fixture
 def weekends(session: Session, acme: Organization) -> Schedule:
-    schedule = factories.schedule(session, acme)
+    schedule = factories.schedule(session, acme, recurrence=FAR_AWAY)
     session.commit()
     return schedule
 

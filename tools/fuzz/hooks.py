@@ -27,6 +27,7 @@ from integrations.github.signatures import sign
 from integrations.slack import signatures as slack_signatures
 from integrations.stripe import signatures
 from rules.freezes.branch_names import branch_name_error
+from rules.plain_text import is_visible, turns_text
 from schemas.contract import Operation, load_contract
 from tools.fake_slack.settings import SIGNING_SECRET
 from tools.fuzz.audited import QUERY, AuditedAction, audit_error
@@ -89,6 +90,12 @@ gc.set_threshold(10_000, 20, 20)  # with the defaults, collections take a fiftee
 
 schemathesis.openapi.format(
     "branch-name", st.text(min_size=1, max_size=60).filter(lambda name: branch_name_error(name) is None)
+)
+schemathesis.openapi.format(
+    "visible",
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=100)
+    .map(str.strip)
+    .filter(lambda text: is_visible(text) and not turns_text(text)),
 )
 schemathesis.openapi.format(
     "reason",

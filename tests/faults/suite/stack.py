@@ -162,7 +162,8 @@ class Stack:
     def skip(self, seconds: float) -> None:
         """Let stored time pass at once where this is a quick run; in a long run it is waited for.
 
-        Leases, next attempts and pauses of installations move back; what a process remembers does not.
+        Leases, next attempts, read-backs, writes whose answers were lost and pauses of installations move back; what a
+        process remembers does not.
         """
         if self.quick:
             self.sql(
@@ -171,6 +172,8 @@ class Stack:
                 seconds,
                 seconds,
             )
+            self.sql("UPDATE read_backs SET at = at - make_interval(secs => %s)", seconds)
+            self.sql("UPDATE head_checks SET in_flight_until = in_flight_until - make_interval(secs => %s)", seconds)
             self.sql("UPDATE webhook_deliveries SET due_at = due_at - make_interval(secs => %s)", seconds)
             self.sql("UPDATE installations SET paused_until = paused_until - make_interval(secs => %s)", seconds)
 

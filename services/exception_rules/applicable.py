@@ -88,12 +88,11 @@ class RuledBranch:
 
     def facts_changed_at(self) -> datetime | None:
         """Return when GitHub last said that what its rules ask for has changed, besides its pull requests."""
-        instants = (rule.row.facts_changed_at for rule in self.all_rules())
-        return max((instant for instant in instants if instant is not None), default=None)
+        return latest_change(self.all_rules())
 
     def all_rules(self) -> Collection[RuleInForce]:
         """Return every rule that applies to a freeze of the branch."""
-        return {rule.row.id: rule for rules in self.rules.values() for rule in rules}.values()
+        return rules_of([self])
 
 
 def ruled_branches(uow: UnitOfWork, branch_ids: Collection[str]) -> list[RuledBranch]:
@@ -121,6 +120,16 @@ def ruled_branches(uow: UnitOfWork, branch_ids: Collection[str]) -> list[RuledBr
             if permitted and rule.row.organization_id == branch.organization_id and rule.applies_to(place, schedule_id)
         ]
     return [ruled for ruled in found.values() if ruled.branch.id in granted or any(ruled.rules.values())]
+
+
+def rules_of(branches: Iterable[RuledBranch]) -> Collection[RuleInForce]:
+    """Return every rule that applies to a freeze of one of the branches, once."""
+    return {rule.row.id: rule for branch in branches for rules in branch.rules.values() for rule in rules}.values()
+
+
+def latest_change(rules: Iterable[RuleInForce]) -> datetime | None:
+    """Return when GitHub last said that what rules ask for has changed, besides pull requests."""
+    return max((rule.row.facts_changed_at for rule in rules if rule.row.facts_changed_at is not None), default=None)
 
 
 def freezes_of(branches: Iterable[RuledBranch]) -> list[str]:

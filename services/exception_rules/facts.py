@@ -4,8 +4,8 @@ One query reads those of 25 pull requests. What takes a call for each of them is
 the commits, and the files where there are many or one was renamed.
 """
 
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from threading import Lock
@@ -15,7 +15,7 @@ from rules.batches import batches
 from rules.exceptions.evaluation import CLOCKS_DIFFER, Evaluation, Evidence, evaluate
 from rules.exceptions.facts import RuleFacts, Unknown
 from rules.exceptions.language import HasApprovals, HasLabel, Paths, Team, conditions_of, people_of
-from services.exception_rules.applicable import RuledBranch, RuleInForce
+from services.exception_rules.applicable import RuledBranch, RuleInForce, latest_change, rules_of
 from services.github_access.failures import is_installation_wide
 
 PULLS_PER_QUERY = 25
@@ -232,18 +232,20 @@ def _unknown(error: GitHubError, findings: Findings) -> Unknown:
 
 def _teams(pulls: Sequence[JudgedPull]) -> Mapping[Team, datetime | None]:
     """Return the teams that rules name, and when GitHub last said that one of them has other members."""
-    rules = {rule.row.id: rule for pull in pulls for rule in pull.branch.all_rules()}
-    found: dict[Team, datetime | None] = {}
-    for rule in rules.values():
+    found: dict[Team, list[RuleInForce]] = defaultdict(list)
+    for rule in _rules_of(pulls):
         for name in people_of(rule.allow).teams:
             if (team := rule.identities.teams.get(name)) is not None:
-                instants = (found.get(team), rule.row.facts_changed_at)
-                found[team] = max((instant for instant in instants if instant is not None), default=None)
-    return found
+                found[team].append(rule)
+    return {team: latest_change(rules) for team, rules in found.items()}
 
 
 def _kinds(pulls: Sequence[JudgedPull]) -> FactKinds:
     """Return what the rules of pull requests read."""
-    rules = {rule.row.id: rule for pull in pulls for rule in pull.branch.all_rules()}
-    conditions = {type(condition) for rule in rules.values() for condition in conditions_of(rule.allow)}
+    conditions = {type(condition) for rule in _rules_of(pulls) for condition in conditions_of(rule.allow)}
     return FactKinds(files=Paths in conditions, labels=HasLabel in conditions, approvals=HasApprovals in conditions)
+
+
+def _rules_of(pulls: Sequence[JudgedPull]) -> Collection[RuleInForce]:
+    """Return every rule that applies to one of the pull requests; those of a branch are collected once."""
+    return rules_of({pull.branch_id: pull.branch for pull in pulls}.values())

@@ -23,7 +23,7 @@ from rules.exceptions.facts import GitHubAccount, RuleFacts, Unknown
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.frozen_branch_requests import request_stops
-from services.exception_rules.applicable import RuleInForce, freezes_of, lock_rules, ruled_branches
+from services.exception_rules.applicable import RuleInForce, freezes_of, lock_rules, ruled_branches, rules_of
 from services.exception_rules.facts import Findings, JudgedPull
 from services.pull_request_exceptions.changes import REVOKED_BY_PUSH, audit_change, audit_snapshots, revoke_rows
 
@@ -136,8 +136,8 @@ class _Application:
             for row, pull in session.execute(_OPEN, values)
         }
         self._refused = {tuple(row) for row in session.execute(_REFUSED, values)}
-        rules = [rule for ruled in self._branches.values() for rule in ruled.all_rules()]
-        values["rules"] = sorted({rule.row.id for rule in rules if rule.row.per_freeze is not None})
+        rules = rules_of(self._branches.values())
+        values["rules"] = sorted(rule.row.id for rule in rules if rule.row.per_freeze is not None)
         self._let_in: dict[tuple[str, str], set[str]] = defaultdict(set)
         if values["rules"]:
             for rule_id, freeze_id, pull_id in session.execute(_LET_IN, values):
@@ -149,9 +149,7 @@ class _Application:
         if ruled is None:
             return
         pull = replace(pull, branch=ruled)
-        self._results += [
-            self._result(pull, rule) for rule in {rule.row.id: rule for rule in ruled.all_rules()}.values()
-        ]
+        self._results += [self._result(pull, rule) for rule in ruled.all_rules()]
         for freeze_id, rules in ruled.rules.items():
             row, _pull = self._open.get((ruled.branch.id, pull.id, freeze_id), (None, None))
             by_rule = row is not None and row.rule_name is not None

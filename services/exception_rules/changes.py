@@ -42,7 +42,7 @@ class NewRule:
 
 def create(uow: UnitOfWork, wanted: NewRule) -> ExceptionRule:
     """Create a rule. Raise the errors of `check`, and `invalid_state` if the organisation has too many."""
-    given = asdict(wanted)
+    given = _trimmed(asdict(wanted))
     identities = check(uow, given)
     _require_below_limit(uow)
     require_free_name(uow, wanted.name)
@@ -111,8 +111,8 @@ def _trimmed(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _columns(given: Mapping[str, Any], identities: Identities | None) -> dict[str, Any]:
-    """Return checked properties by the names of their columns."""
-    columns = {name: value for name, value in _trimmed(given).items() if name not in {"applies_to", "limits"}}
+    """Return checked properties, already trimmed, by the names of their columns."""
+    columns = {name: value for name, value in given.items() if name not in {"applies_to", "limits"}}
     if "applies_to" in given:
         applies_to = given["applies_to"]
         columns |= {name: applies_to[name] for name in ("scope", "freezes")}

@@ -28,6 +28,7 @@ from rules.exceptions.language import (
     Together,
     path_glob,
 )
+from rules.freezes.scope_words import join_words
 
 CLOCKS_DIFFER = timedelta(seconds=5)
 """By how much GitHub's clock may differ from ours: a label that is set sooner after a push was seen does not count."""
@@ -179,8 +180,8 @@ def requires(condition: Condition) -> str:
     """Return what a condition requires, in words that follow "needs"."""
     match condition:
         case Paths(only, none):
-            parts = [f"only files that match {_either(only)}"] if only else []
-            return " and ".join([*parts, *([f"no file that matches {_either(none)}"] if none else [])])
+            parts = [f"only files that match {join_words(only, 'or')}"] if only else []
+            return " and ".join([*parts, *([f"no file that matches {join_words(none, 'or')}"] if none else [])])
         case HasLabel(name, set_by):
             return f"the label {name} set by {_people(set_by)}"
         case HasAuthor(people):
@@ -194,11 +195,7 @@ def requires(condition: Condition) -> str:
 
 
 def _people(people: People) -> str:
-    return _either((*(f"@{team}" for team in people.teams), *people.accounts))
-
-
-def _either(names: Sequence[str]) -> str:
-    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return join_words((*(f"@{team}" for team in people.teams), *people.accounts), "or")
 
 
 def is_protected(path: str) -> bool:

@@ -30,9 +30,9 @@ def describe_patterns(patterns: Sequence[str]) -> str:
     return " but ".join(parts)
 
 
-def join_words(words: Sequence[str]) -> str:
-    """Return `a`, `a and b`, or `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
+def join_words(words: Sequence[str], link: str = "and") -> str:
+    """Return `a`, `a and b`, or `a, b and c`; `or` may link them instead."""
+    return f" {link} ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
 
 
 def shortened(words: Sequence[str]) -> str:

@@ -74,12 +74,9 @@ class InstallationClient:
 
         https://docs.github.com/en/rest/collaborators/collaborators#get-repository-permissions-for-a-user
         """
-        try:
-            found = self._calls.get_object(path("repos", owner, name, "collaborators", login, "permission"))
-        except GitHubError as error:
-            if error.kind is ErrorKind.NOT_FOUND:
-                return False
-            raise
+        found = self._find(path("repos", owner, name, "collaborators", login, "permission"))
+        if found is None:
+            return False
         user = found.get("user")
         same = isinstance(user, Mapping) and user.get("id") == account_id
         return same and found.get("permission") in {"write", "admin"}
@@ -99,14 +96,18 @@ class InstallationClient:
         return self._id_of(path("orgs", organization, "teams", slug))
 
     def _id_of(self, address: str) -> int | None:
+        found = self._find(address)
+        with parsing():
+            return None if found is None else int(found["id"])
+
+    def _find(self, address: str) -> Mapping[str, Any] | None:
+        """Return an object; None if GitHub has none there."""
         try:
-            found = self._calls.get_object(address)
+            return self._calls.get_object(address)
         except GitHubError as error:
             if error.kind is ErrorKind.NOT_FOUND:
                 return None
             raise
-        with parsing():
-            return int(found["id"])
 
     def branches(self, owner: str, name: str) -> list[BranchInfo]:
         """Return all branches of a repository."""

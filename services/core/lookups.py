@@ -11,10 +11,11 @@ from models.due_windows import find_due, freeze_of
 from models.exception_rules import ExceptionRule
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
-from models.organizations import Membership
+from models.organizations import Membership, Organization
 from models.queries import any_of
 from models.repositories import Repository, WatchedBranch
 from models.schedules import Schedule
+from rules.access.organization_settings import OrganizationSettings
 from rules.access.permissions import Role
 from rules.errors import ServiceError
 from rules.ids import has_prefix
@@ -134,6 +135,12 @@ def get_exception_rule(uow: UnitOfWork, rule_id: str, *, lock: bool = False) -> 
     if rule is None:
         raise ServiceError("exception_rule_not_found", f"Rule {rule_id!r} not found in this organisation.")
     return rule
+
+
+def get_organization_settings(uow: UnitOfWork) -> OrganizationSettings:
+    """Return the settings of the caller's organisation, as they are now; no object is kept, which would grow stale."""
+    query = select(Organization.settings).where(Organization.id == uow.organization)
+    return OrganizationSettings.from_json(uow.session.scalars(query).one())
 
 
 def role_of_caller(uow: UnitOfWork) -> Role | None:

@@ -3,13 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import select
-
-from models.organizations import Organization
-from rules.access.organization_settings import OrganizationSettings
 from rules.exceptions.evaluation import Evaluation
 from rules.exceptions.facts import Unknown
 from rules.exceptions.language import Identities
+from services.core.lookups import get_organization_settings
 from services.core.unit_of_work import UnitOfWork
 from services.exception_rules.preview import preview
 from services.exception_rules.validation import check
@@ -24,8 +21,7 @@ def preview_draft(uow: UnitOfWork, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     wanted = {name: given[name] for name in ("applies_to", "allow")}
     identities = check(uow, wanted, draft=True) or Identities()
-    settings = uow.session.scalars(select(Organization.settings).where(Organization.id == uow.organization)).one()
-    self_approval = OrganizationSettings.from_json(settings).self_approval
+    self_approval = get_organization_settings(uow).self_approval
     found = preview(uow, given["applies_to"]["scope"], given["allow"], identities, self_approval=self_approval)
     shown = [_judged(one, result) for one, result in found.judged]
     return {

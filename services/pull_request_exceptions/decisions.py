@@ -11,17 +11,15 @@ from datetime import datetime
 from types import EllipsisType
 
 from models.exceptions import PullRequestException
-from models.organizations import Organization
 from models.pull_requests import PullRequest
 from models.queries import covering_freezes, exception_states
 from models.repositories import Repository, WatchedBranch
-from rules.access.organization_settings import OrganizationSettings
 from rules.access.permissions import role_reaches
 from rules.access.persons import Sameness, same_person
 from rules.errors import Detail, ServiceError
 from rules.freezes.pull_request_exceptions import OPEN_STATES
 from rules.ids import new_id
-from services.core.lookups import get_exception, role_of_caller
+from services.core.lookups import get_exception, get_organization_settings, role_of_caller
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.start import require_future
 from services.identity.github_links import person_behind
@@ -192,7 +190,7 @@ def may_decide(uow: UnitOfWork) -> bool:
     """Return True if the caller may grant, deny and revoke; the scope of a key was checked before."""
     if uow.actor.type == "api_key":
         return True
-    return role_reaches(role_of_caller(uow), _settings(uow).approval)
+    return role_reaches(role_of_caller(uow), get_organization_settings(uow).approval)
 
 
 def require_decider(uow: UnitOfWork) -> None:
@@ -200,8 +198,8 @@ def require_decider(uow: UnitOfWork) -> None:
     if not may_decide(uow):
         raise ServiceError(
             "insufficient_permission",
-            f"Granting, denying and revoking exceptions requires the role {_settings(uow).approval} in this "
-            "organisation.",
+            "Granting, denying and revoking exceptions requires the role "
+            f"{get_organization_settings(uow).approval} in this organisation.",
         )
 
 
@@ -242,7 +240,7 @@ def check_self_denial(uow: UnitOfWork, pending: Iterable[PullRequestException]) 
 
 
 def _require_self_approval(uow: UnitOfWork, message: str) -> None:
-    if not _settings(uow).self_approval:
+    if not get_organization_settings(uow).self_approval:
         raise ServiceError("insufficient_permission", message)
 
 
@@ -253,7 +251,3 @@ def _compared_with_caller(uow: UnitOfWork, rows: Iterable[PullRequestException])
         return set()
     caller = person_behind(uow, uow.actor.as_json())
     return {same_person(person_behind(uow, each), caller) for each in requesters}
-
-
-def _settings(uow: UnitOfWork) -> OrganizationSettings:
-    return OrganizationSettings.from_json(uow.session.get_one(Organization, uow.organization).settings)

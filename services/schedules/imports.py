@@ -17,14 +17,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
-from sqlalchemy import select
-
 from integrations.calendars import holidays, ics
 from integrations.calendars.content import WHOLE_DAY, CalendarError, Options, ParsedCalendar
 from models.organizations import Organization
-from rules.access.organization_settings import OrganizationSettings
 from rules.errors import Detail, ServiceError
 from rules.time.zones import check_zone
+from services.core.lookups import get_organization_settings
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scope_names import named_scope
 from services.freezes.scopes import normalize
@@ -75,8 +73,7 @@ def import_calendar(uow: UnitOfWork, wanted: Import) -> dict[str, Any]:
 
 def _read(uow: UnitOfWork, wanted: Import) -> tuple[dict[str, Any], ParsedCalendar]:
     """Validate the request, and read the calendar without an open transaction; return the normalized scope too."""
-    settings = uow.session.scalars(select(Organization.settings).where(Organization.id == uow.organization)).one()
-    timezone = wanted.timezone or OrganizationSettings.from_json(settings).timezone
+    timezone = wanted.timezone or get_organization_settings(uow).timezone
     given = {"scope": wanted.scope, "timezone": timezone, "window": wanted.window, "reason": wanted.reason}
     check_terms(uow, {name: value for name, value in given.items() if value is not None})
     scope = normalize(uow, wanted.scope)

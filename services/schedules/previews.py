@@ -7,13 +7,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from models.freezes import Freeze
-from models.organizations import Organization
 from models.schedule_queries import with_freezes
 from models.schedules import Occurrence, Schedule
-from rules.access.organization_settings import OrganizationSettings
 from rules.errors import Detail, ServiceError, errors_of, merge_errors
 from rules.time.wall_clock import Interval, local_time
-from services.core.lookups import require_schedule
+from services.core.lookups import get_organization_settings, require_schedule
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
 from services.schedules.later_occurrences import MAX_AHEAD, later_occurrence
@@ -42,7 +40,7 @@ def preview_draft(uow: UnitOfWork, draft: Mapping[str, Any], limit: int) -> dict
         id=draft.get("schedule_id"),
         organization_id=uow.organization,
         scope=draft.get("scope"),
-        timezone=draft.get("timezone") or _own_timezone(uow),
+        timezone=draft.get("timezone") or get_organization_settings(uow).timezone,
         recurrence=draft["recurrence"],
         wall_clock_window=draft["window"],
     )
@@ -57,11 +55,6 @@ def _check_schedule_id(uow: UnitOfWork, draft: Mapping[str, Any]) -> None:
     except ServiceError as unknown:
         detail = Detail("/scheduleId", "this organisation has no such schedule", "invalid_parameter")
         raise ServiceError("invalid_parameter", unknown.message, details=(detail,)) from None
-
-
-def _own_timezone(uow: UnitOfWork) -> str:
-    organization = uow.session.get_one(Organization, uow.organization)
-    return OrganizationSettings.from_json(organization.settings).timezone
 
 
 def preview_saved(uow: UnitOfWork, schedule_id: str, limit: int) -> dict[str, Any]:

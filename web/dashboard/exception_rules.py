@@ -65,9 +65,7 @@ class ExceptionRules(DashboardPage):
     def _show(self, error: OperationError | None = None, given: Mapping[str, str] | None = None) -> Response:
         [rules] = self.read(Call("list_exception_rules", query={"limit": 100}))
         values: dict[str, Any] = {"rules": rules["data"], "given": given or {}}
-        if error is not None:
-            return self.show_again("exception_rules.html", error, LABELS, **values)
-        return self.show("exception_rules.html", **values)
+        return self.show_form("exception_rules.html", error, LABELS, **values)
 
 
 class ExceptionRulePage(DashboardPage):
@@ -109,9 +107,7 @@ class ExceptionRulePage(DashboardPage):
             Call("list_exceptions", query={"limit": 25, "ruleId": item_id}),
         )
         values = {"rule": rule, "uses": uses["data"], "preview": preview, "words": words_of(rule["allow"])}
-        if error is not None:
-            return self.show_again("exception_rule.html", error, {}, **values)
-        return self.show("exception_rule.html", **values)
+        return self.show_form("exception_rule.html", error, {}, **values)
 
 
 def _body(given: Mapping[str, str]) -> dict[str, Any]:

@@ -105,6 +105,14 @@ class DashboardPage(PageView):
         """Return a page whose form was refused, with its problems; `labels` are those of its fields by their names."""
         return self.context.render_again(f"dashboard/{template}", error, labels, **values)
 
+    def show_form(
+        self, template: str, error: OperationError | None, labels: Mapping[str, str], **values: Any
+    ) -> Response:
+        """Return a page as `show` does; as `show_again` does, if its form was refused with an error."""
+        if error is not None:
+            return self.show_again(template, error, labels, **values)
+        return self.show(template, **values)
+
     def show_part(self, template: str, **values: Any) -> Response:
         """Return a part of a page, without the frame."""
         return self.context.render(f"dashboard/{template}", **values)

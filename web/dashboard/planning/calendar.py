@@ -77,9 +77,7 @@ class Calendar(DashboardPage):
             "complete": complete,
             "count": sum(1 for each in entries if _in_month(each, month)),
         }
-        if error is not None:
-            return self.show_again("planning/calendar.html", error, {}, **values)
-        return self.show("planning/calendar.html", **values)
+        return self.show_form("planning/calendar.html", error, {}, **values)
 
     def _show_year(self) -> Response:
         """Show twelve months, each day with how much lasts on it."""

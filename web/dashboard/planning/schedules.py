@@ -219,9 +219,7 @@ class SchedulePage(DashboardPage):
             "needs_end": following is not None and datetime.fromisoformat(following["startsAt"]) > now + _SOON,
             "given": given or {},
         }
-        if error is not None:
-            return self.show_again("planning/schedule.html", error, {"ends_at": "End"}, **values)
-        return self.show("planning/schedule.html", **values)
+        return self.show_form("planning/schedule.html", error, {"ends_at": "End"}, **values)
 
 
 class EditSchedule(DashboardPage):

@@ -84,9 +84,7 @@ class BranchPage(DashboardPage):
             Call("get_branch", params), Call("get_branch_enforcement", params), Call("get_freeze_state", query=params)
         )
         values = {"branch": branch, "freezes": state["freezes"], **doctor_of(found), **self._snippets(params)}
-        if error is not None:
-            return self.show_again("repositories/branch.html", error, {}, **values)
-        return self.show("repositories/branch.html", **values)
+        return self.show_form("repositories/branch.html", error, {}, **values)
 
     def _snippets(self, params: Mapping[str, str]) -> dict[str, Any]:
         """Return the snippets by what they are for, or why there are none now."""

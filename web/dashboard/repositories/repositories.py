@@ -76,9 +76,7 @@ class Repositories(DashboardPage):
             "disabled": len(self._disabled(given.get("q", ""))) if self.may("enable_repositories") else 0,
             "none_enabled": not any(each["enabled"] for each in rows),
         }
-        if error is not None:
-            return self.show_again("repositories/repositories.html", error, _LABELS, **values)
-        return self.show("repositories/repositories.html", **values)
+        return self.show_form("repositories/repositories.html", error, _LABELS, **values)
 
     def _rows(self, given: Mapping[str, str], query: Mapping[str, str | int]) -> tuple[list[Row], int, str | None]:
         """Return the rows of a page, how many more match a pattern, and the cursor of the next page."""
@@ -171,9 +169,7 @@ class RepositoryPage(DashboardPage):
             "remote": self._remote_branches(params) if repository["enabled"] and self.may("watch_branch") else (),
             "given": given or {},
         }
-        if error is not None:
-            return self.show_again("repositories/repository.html", error, _LABELS, **values)
-        return self.show("repositories/repository.html", **values)
+        return self.show_form("repositories/repository.html", error, _LABELS, **values)
 
     def _remote_branches(self, params: Mapping[str, str]) -> Sequence[str]:
         """Return branches of the repository that are not watched, or none if GitHub does not list them now."""

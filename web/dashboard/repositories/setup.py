@@ -49,7 +49,7 @@ class Setup(DashboardPage):
                 self.read()
                 expires_at = next(detail.extra["expiresAt"] for detail in error.details if detail.extra)
                 return self.show("repositories/setup_authorize.html", url=url, expires_at=expires_at, given=given)
-            return self._show(given, error)
+            return self._show(given, _at_fields(error))
         if given["do"] == "apply":
             return redirect_with_notice(self.path, result["state"], **_kept(given))
         return self._show(given, plan=result)
@@ -66,9 +66,7 @@ class Setup(DashboardPage):
             "stop_counts": enforcement["stops"],
             **progress_of(enforcement),
         }
-        if error is not None:
-            return self.show_again("repositories/setup.html", _at_fields(error), _LABELS, **values)
-        return self.show("repositories/setup.html", **values)
+        return self.show_form("repositories/setup.html", error, _LABELS, **values)
 
 
 class SetupProgress(DashboardPage):

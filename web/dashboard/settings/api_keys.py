@@ -76,6 +76,4 @@ class ApiKeys(DashboardPage):
             "graces": GRACES,
             "given": given or {"expires": "90"},
         }
-        if error is not None:
-            return self.show_again("settings/api_keys.html", error, _LABELS, **values)
-        return self.show("settings/api_keys.html", **values)
+        return self.show_form("settings/api_keys.html", error, _LABELS, **values)

@@ -58,6 +58,4 @@ class CalendarFeeds(DashboardPage):
             "created": created,
             "own": g.member.id,
         }
-        if error is not None:
-            return self.show_again("settings/calendar_feeds.html", error, _LABELS, **values)
-        return self.show("settings/calendar_feeds.html", **values)
+        return self.show_form("settings/calendar_feeds.html", error, _LABELS, **values)

@@ -83,6 +83,4 @@ class Members(DashboardPage):
             "given": given or {},
             "link": link,
         }
-        if error is not None:
-            return self.show_again("settings/members.html", error, _LABELS, **values)
-        return self.show("settings/members.html", **values)
+        return self.show_form("settings/members.html", error, _LABELS, **values)

@@ -45,6 +45,4 @@ class Notifications(DashboardPage):
             "chosen": chosen["kinds"] if given is None else request.form.getlist("kind"),
             "remind_before": given["remind_before"] if given else ", ".join(map(str, chosen["remindBefore"])),
         }
-        if error is not None:
-            return self.show_again("settings/notifications.html", error, _LABELS, **values)
-        return self.show("settings/notifications.html", **values)
+        return self.show_form("settings/notifications.html", error, _LABELS, **values)

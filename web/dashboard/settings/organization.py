@@ -56,9 +56,7 @@ class OrganizationSettings(DashboardPage):
             "given": given or {},
             "zones": suggested_zones(),
         }
-        if error is not None:
-            return self.show_again("settings/organization.html", error, _LABELS, **values)
-        return self.show("settings/organization.html", **values)
+        return self.show_form("settings/organization.html", error, _LABELS, **values)
 
 
 def _at_field(error: OperationError, do: str) -> OperationError:

@@ -44,7 +44,7 @@ class Webhooks(DashboardPage):
         try:
             created = self.context.call("create_webhook", body=_body(given)).content
         except OperationError as error:
-            return self._show(error, given)
+            return self._show(_at_fields(error), given)
         self.read()
         return self.show("settings/webhook_secret.html", created=created)
 
@@ -57,9 +57,7 @@ class Webhooks(DashboardPage):
             )
             values |= {"webhooks": webhooks["data"], "families": _families(events["data"])}
             values["chosen"] = request.form.getlist("family")
-        if error is not None:
-            return self.show_again("settings/webhooks.html", _at_fields(error), LABELS, **values)
-        return self.show("settings/webhooks.html", **values)
+        return self.show_form("settings/webhooks.html", error, LABELS, **values)
 
 
 class WebhookPage(DashboardPage):
@@ -93,7 +91,7 @@ class WebhookPage(DashboardPage):
                 return self.show("settings/webhook_secret.html", created=created)
             notice = self._perform(given, params)
         except OperationError as error:
-            return self._show(item_id, error, given)
+            return self._show(item_id, _at_fields(error), given)
         return redirect_with_notice(address_of(self.path, item_id), notice)
 
     def _perform(self, given: Mapping[str, str], params: Mapping[str, str]) -> str:
@@ -138,9 +136,7 @@ class WebhookPage(DashboardPage):
             "sent": sent,
             "given": given or {},
         }
-        if error is not None:
-            return self.show_again("settings/webhook.html", _at_fields(error), LABELS, **values)
-        return self.show("settings/webhook.html", **values)
+        return self.show_form("settings/webhook.html", error, LABELS, **values)
 
 
 def _families(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

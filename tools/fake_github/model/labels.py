@@ -9,7 +9,7 @@ from tools.fake_github.model.world import Actor, Event, World
 
 def label_named(world: World, repository: Repository, name: str) -> Label:
     """Return a label of a repository, which is made if it is not there, as GitHub does."""
-    found = next((label for label in repository.labels if label.name.casefold() == name.casefold()), None)
+    found = _find(repository, name)
     if found is None:
         number, now = world.next_id(), world.now()
         found = Label(number, node_id("LA", number), name, now, now)
@@ -39,7 +39,7 @@ def remove_label(world: World, actor: Actor, repository: Repository, pull: PullR
 
 def rename_label(world: World, actor: Actor, repository: Repository, name: str, new_name: str) -> Label:
     """Rename a label: every pull request that has it keeps it, and who set it."""
-    label = next((label for label in repository.labels if label.name.casefold() == name.casefold()), None)
+    label = _find(repository, name)
     if label is None:
         raise Refusal(404, "Not Found")
     label.name, label.updated_at = new_name, world.now()
@@ -47,3 +47,7 @@ def rename_label(world: World, actor: Actor, repository: Repository, name: str, 
         Event("label", "edited", actor.account, repository, {"label": label, "changes": {"name": {"from": name}}})
     )
     return label
+
+
+def _find(repository: Repository, name: str) -> Label | None:
+    return next((label for label in repository.labels if label.name.casefold() == name.casefold()), None)

@@ -1,8 +1,9 @@
 """The list of tools: what one tool has said is not said again.
 
-A list has up to sixty tools, and agents read it whole. An argument, or a result, that several tools have is described
-by the first of them; the others have its names, types and values, and say where it is described. What needs
-confirmation says so with every tool.
+A list has some sixty tools, and agents read it whole. An argument that several tools have is described by the
+first of them; the others have its names, types and values, and say where it is described. A result is described by the
+first tool that has it; the protocol permits the others to say nothing of theirs. What needs confirmation says so with
+every tool.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,16 +20,16 @@ def listed(declarations: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     result = []
     for declaration in declarations:
         tool: str = declaration["name"]
-        schema, output = declaration["inputSchema"], declaration["outputSchema"]
+        schema = declaration["inputSchema"]
         properties = dict(schema["properties"])
         for name, argument in properties.items():
             first = seen.setdefault((name, repr(argument)), tool)
             if first != tool and name != CONFIRM:
                 properties[name] = _undescribed(argument, first)
-        first = seen.setdefault(("", repr(output)), tool)
-        if first != tool and len(output["properties"]) > 2:
-            output = {"type": "object", "description": f"As of {first}."}
-        result.append({**declaration, "inputSchema": {**schema, "properties": properties}, "outputSchema": output})
+        one = {**declaration, "inputSchema": {**schema, "properties": properties}}
+        if seen.setdefault(("", repr(one["outputSchema"])), tool) != tool:
+            del one["outputSchema"]
+        result.append(one)
     return result
 
 

@@ -59,6 +59,11 @@ class TestList:
             assert scope["properties"]["type"]["enum"] == scopes[0]["properties"]["type"]["enum"]
             assert scope["required"] == ["type"]
 
+    def test_repeated_result_is_described_by_the_first_tool(self) -> None:
+        first, second = listed([TOOLS[name].declaration for name in ("svc_list_exception_rules", "svc_list_freezes")])
+        assert first["outputSchema"]["properties"] == {"data": {"type": "array"}}
+        assert "outputSchema" not in second
+
     def test_first_tool_of_any_list_describes_its_arguments(self) -> None:
         """A caller sees the tools that it may call, and no reference to another."""
         [alone] = listed([TOOLS["svc_end_freezes"].declaration])

@@ -18,6 +18,7 @@ from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.exception_rules.rules import DOCS, RULES, WANTED, entries, new_rule, path_of, writable
 from tests.handlers.people import through_pages
 from tests.harness.clock import MovableClock
+from tests.harness.mcp_client import McpClient
 from tests.harness.wakeups import RecordedWakeups
 
 pytestmark = pytest.mark.usefixtures("web")
@@ -49,6 +50,14 @@ class TestCreateExceptionRule:
             refusal(answer, 403, "insufficient_permission")
         for answer in (acme.key().post(RULES, WANTED), acme.key().patch(path, {"enabled": False})):
             assert answer.status_code == 403, answer.text
+
+    def test_agents_read_rules(self, acme: Tenant, admin: Caller) -> None:
+        made = new_rule(admin)
+        agent = McpClient(acme.key("exception:read"))
+        assert agent.call("svc_list_exception_rules").structured["data"] == [made]
+        found = agent.call("svc_get_exception_rule", ruleId=made["id"]).structured
+        assert {name: found[name] for name in made} == made
+        assert agent.call("svc_get_exception_rule", ruleId="exr_none").code == "exception_rule_not_found"
 
     def test_organization_has_a_limited_number_of_rules(self, acme: Tenant, admin: Caller, session: Session) -> None:
         for _ in range(MAX_RULES - 1):

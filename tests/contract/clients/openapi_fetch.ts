@@ -27,7 +27,7 @@ if (repository.fullName !== repoId) throw new Error(JSON.stringify(repository));
 
 const scope = { type: "branch", repository: repoId, branch: "main" } as const;
 const reason = "Frozen by a TypeScript program";
-const body = { scope, reason, exceptionsAllowed: true, exceptionRulesAllowed: true, impactAcknowledged: false };
+const body = { scope, reason, exceptionsAllowed: true, impactAcknowledged: false };
 const { id } = data(await client.POST("/v1/freezes", { body }));
 await wait(id, (freeze) => freeze.enforcedAt !== null);
 console.log(`frozen ${id}`);

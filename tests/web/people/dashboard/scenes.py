@@ -6,7 +6,13 @@ from tests import factories
 from tests.web.people.dashboard.conftest import Scene
 from tests.web.people.forms import Page, Person
 
-WEEKENDS = {"name": "Weekends", "reason": "No release team at the weekend", "day_FR": "on", "days": "3"}
+WEEKENDS = {
+    "name": "Weekends",
+    "reason": "No release team at the weekend",
+    "day_FR": "on",
+    "days": "3",
+    "start_date": f"{factories.now() + timedelta(days=4):%Y-%m-%d}",  # no window is open now, whatever day it is
+}
 MONTH_ENDS = {
     "name": "Month end",
     "reason": "The books are closed",

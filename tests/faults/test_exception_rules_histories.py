@@ -117,20 +117,20 @@ class Machine(HarnessMachine):
             self.github.unlabel(pull, who)
             self.known[pull.number].labelled_by = None
 
-    @rule(which=some, who=st.sampled_from(PEOPLE), docs=st.booleans())
-    def push(self, which: int, who: str, docs: bool) -> None:
+    @rule(which=some, who=st.sampled_from(PEOPLE), author=st.sampled_from(PEOPLE), docs=st.booleans())
+    def push(self, which: int, who: str, author: str, docs: bool) -> None:
         pull = self._pull(which)
         sharing = [each for each in self.web.pulls.values() if each.head_ref == pull.head_ref and each.state == "open"]
         path = f"docs/more-{which}.md" if docs else f"src/more-{which}.py"
         world = self.harness.fake_github.world
         with world.lock:
-            account = world.logins[who]
+            pusher, account = world.logins[who], world.logins[author]
             tip = self.web.branches[pull.head_ref]
             commit = branches.make_commit(world, self.web, account.id, "More", [tip], {path: "bW9yZQ=="})
-            branches.push(world, GitHubActor(account), self.web, pull.head_ref, commit.sha)
+            branches.push(world, GitHubActor(pusher), self.web, pull.head_ref, commit.sha)
         for each in sharing:
             known = self.known[each.number]
-            known.writers.add(who)
+            known.writers |= {who, author}
             known.docs_only = known.docs_only and docs
             known.refused.clear()
             self._changed(each)
@@ -173,17 +173,18 @@ class Machine(HarnessMachine):
     @rule(which=some)
     def revoke_what_a_rule_has_granted(self, which: int) -> None:
         found = self.harness.sql(
-            "SELECT e.id, e.rule_name, p.number FROM exceptions e JOIN pull_requests p ON p.id = e.pull_request_id "
+            "SELECT e.id, e.rule_name, e.head_sha, p.number "
+            "FROM exceptions e JOIN pull_requests p ON p.id = e.pull_request_id "
             "WHERE e.rule_name IS NOT NULL AND e.revoked_at IS NULL AND e.expired_at IS NULL "
             "AND e.head_sha = p.head_sha ORDER BY e.id"
         )
         if not found:
             return
-        exception_id, rule_name, number = found[which % len(found)]
+        exception_id, rule_name, head_sha, number = found[which % len(found)]
         caller = Caller(self.harness.organization.id, PIPELINE, "api", BUSINESS)
         with self.harness.uow_factory.open(caller) as uow:
             revoke(uow, exception_id, None)
-        if self.known[number].seen:
+        if self.web.pulls[number].head_sha == head_sha:  # it counts for that head, into whatever base
             self.known[number].refused.add(rule_name)
 
     # --- what is right --------------------------------------------------------------------------------------------

@@ -226,6 +226,14 @@ class InstallationClient:
         """
         return rule_facts.commits_of(self._calls, owner, name, number, head_sha)
 
+    def pushers_of(self, owner: str, name: str, branch: str) -> frozenset[int] | Unknown:
+        """Return who pushed to a branch, or merged into it, since it was made; one call per hundred pushes.
+
+        `Unknown` for more than 300 pushes. An account that is gone is left out. A recent push may be missing for a
+        moment.
+        """
+        return rule_facts.pushers_of(self._calls, owner, name, branch)
+
     def activity(self, owner: str, name: str, branch: str, since: datetime) -> list[Activity]:
         """Return the activities of a branch at `since` or later, newest first; one call per hundred.
 

@@ -18,7 +18,7 @@ They are listed apart from labels, so that many labels cannot push them out of t
 FACTS = f"""query Facts($ids:[ID!]!,$files:Boolean!,$labels:Boolean!,$approvals:Boolean!){{
  rateLimit{{limit cost remaining resetAt}}
  nodes(ids:$ids){{...on PullRequest{{
-  number headRefOid baseRefName updatedAt additions deletions changedFiles
+  number headRefOid headRefName baseRefName updatedAt additions deletions changedFiles
   isCrossRepository author{{{_ACTOR}}}
   files(first:100)@include(if:$files){{pageInfo{{hasNextPage}} nodes{{path changeType}}}}
   labels(first:100)@include(if:$labels){{pageInfo{{hasNextPage}} nodes{{name createdAt updatedAt}}}}

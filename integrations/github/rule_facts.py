@@ -1,12 +1,14 @@
 """What rules of exceptions read of pull requests, teams and accounts; see `rules/exceptions/facts.py`.
 
 Sources: GitHub's GraphQL schema (`fact_queries`), and of its REST API "List pull requests files" (3,000 at most), "List
-commits on a pull request" (250 at most) and "List team members" (members:read).
+commits on a pull request" (250 at most), "List repository activities" (contents:read) and "List team members"
+(members:read).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,6 +21,7 @@ from integrations.github.transport import unavailable
 from rules.exceptions.facts import (
     MAX_COMMITS,
     MAX_FILES,
+    MAX_PUSHES,
     Approval,
     ChangedFile,
     ChangedFiles,
@@ -102,6 +105,17 @@ def _commit(entry: Mapping[str, Any]) -> Commit:
     return Commit(str(entry["sha"]), author_id, committer_id, signed_by if verified else None, by_github=by_github)
 
 
+def pushers_of(calls: Calls, owner: str, name: str, branch: str) -> frozenset[int] | Unknown:
+    """Return who pushed to a branch since it was made; see `InstallationClient.pushers_of`."""
+    with parsing():
+        listed = calls.get_lists(path("repos", owner, name, "activity"), ref=f"refs/heads/{branch}")
+        pushes = [(entry["activity_type"], entry["actor"]) for entry in islice(listed, MAX_PUSHES)]
+        made = next((place for place, (how, _actor) in enumerate(pushes) if how == "branch_creation"), None)
+        if made is None and len(pushes) == MAX_PUSHES:
+            return Unknown(f"the branch of its head was pushed more than {MAX_PUSHES} times")
+        return frozenset(int(actor["id"]) for _how, actor in pushes[: None if made is None else made + 1] if actor)
+
+
 def rule_facts(calls: Calls, node_ids: Sequence[str], kinds: FactKinds) -> list[RuleFacts | GitHubError]:
     """Return the facts of pull requests; see `InstallationClient.rule_facts`."""
     variables = {"files": kinds.files, "labels": kinds.labels, "approvals": kinds.approvals}
@@ -134,11 +148,13 @@ def _facts(node: Mapping[str, Any], kinds: FactKinds) -> RuleFacts:
         updated_at=_instant(node["updatedAt"]),
         author=author if author is not None else Unknown("the author's account is gone"),
         same_repository=node["isCrossRepository"] is False,
+        head_branch=str(node["headRefName"]),
         changed_lines=int(node["additions"]) + int(node["deletions"]),
         changed_files=int(node["changedFiles"]),
         files=_files(node) if kinds.files else not_read,
         labels=_labels(node["labels"], node["labeled"]["nodes"]) if kinds.labels else not_read,
         approvals=_approvals(node["latestOpinionatedReviews"]) if kinds.approvals else not_read,
+        pushed_by=None if node["isCrossRepository"] is False else frozenset(),
         forced_by=frozenset(
             actor.id
             for event in changes

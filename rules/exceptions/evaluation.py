@@ -90,7 +90,7 @@ class Evidence:
         return all(at > instant for instant in (*instants, *([changed] if changed else [])))
 
     def writers(self) -> frozenset[int]:
-        """Return the accounts that wrote the head: its author, those of its commits, and who force-pushed it.
+        """Return the accounts that wrote the head: its author, those of its commits, and who pushed it.
 
         Raise `UnknownFactError`, also if GitHub resolves a commit to no account, and `NotReadError`.
         """
@@ -100,7 +100,14 @@ class Evidence:
             if commit.author_id is None or committer is None:
                 raise UnknownFactError(f"commit {commit.sha[:7]} is from an address that no account has")
             found |= {commit.author_id, committer}
-        return frozenset(found)
+        return frozenset(found) | self.pushers()
+
+    def pushers(self) -> frozenset[int]:
+        """Return the accounts that pushed the head. Raise `UnknownFactError` and `NotReadError`."""
+        pushers = _known(self.facts.pushed_by)
+        if pushers is None:
+            raise NotReadError
+        return pushers
 
     def commits(self) -> tuple[Commit, ...]:
         """Return the commits of the head. Raise `UnknownFactError` and `NotReadError`."""

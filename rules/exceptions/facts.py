@@ -2,7 +2,7 @@
 
 Accounts and teams are compared by GitHub's ids: names can be taken over by others. A fact that could not be read, or
 not as a whole, is `Unknown`, and meets no condition. What takes a call for each pull request is read last, and only
-where a rule depends on it: until then the commits are None, and the files may be incomplete.
+where a rule depends on it: until then commits and pushers are None, and the files may be incomplete.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,8 @@ MAX_FILES = 3000
 """GitHub lists no more files of a pull request."""
 MAX_COMMITS = 250
 """GitHub lists no more commits of a pull request."""
+MAX_PUSHES = 300
+"""So many pushes to the branch of a head are looked through, a call for each hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,8 @@ class RuleFacts:
     author: GitHubAccount | Unknown
     same_repository: bool
     """Whether the head is a branch of the repository itself; False also if the fork is gone."""
+    head_branch: str
+    """The branch of the head, in the repository or the fork."""
     changed_lines: int
     """Added and removed lines."""
     changed_files: int
@@ -109,6 +113,9 @@ class RuleFacts:
     approvals: tuple[Approval, ...] | Unknown
     commits: tuple[Commit, ...] | Unknown | None = None
     """None: not read yet."""
+    pushed_by: frozenset[int] | Unknown | None = None
+    """The accounts that pushed to the head branch since it was made; None: not read yet. Of a fork nobody: an App that
+    is not installed there may see only who force-pushed."""
     forced_by: frozenset[int] = frozenset()
     """The accounts that force-pushed the head branch."""
     changed_at: datetime | None = None

@@ -1,7 +1,7 @@
 """The facts that rules read: from GitHub, and from what was read before of a pull request that has not changed since.
 
 One query reads those of 25 pull requests. What takes a call for each of them is read only where a rule depends on it:
-the commits, and the files where there are many or one was renamed.
+the commits, who pushed them, and the files where there are many or one was renamed.
 """
 
 from collections import OrderedDict, defaultdict
@@ -172,7 +172,7 @@ class FactsReader:
     def _complete(self, client: InstallationClient, pull: JudgedPull, findings: Findings) -> bool:
         """Read what takes calls for this pull request alone, if a rule depends on it; return whether it was read."""
         before = findings.facts[pull.id]
-        for read in (_with_all_files, _with_commits):
+        for read in (_with_all_files, _with_commits, _with_pushers):
             facts = findings.facts[pull.id]
             if isinstance(facts, Unknown) or not _is_open(pull, findings):
                 break
@@ -213,6 +213,13 @@ def _with_all_files(client: InstallationClient, pull: JudgedPull, facts: RuleFac
 def _with_commits(client: InstallationClient, pull: JudgedPull, facts: RuleFacts) -> RuleFacts:
     repository = pull.branch.repository
     return replace(facts, commits=client.commits_of(repository.owner, repository.name, pull.number, facts.head_sha))
+
+
+def _with_pushers(client: InstallationClient, pull: JudgedPull, facts: RuleFacts) -> RuleFacts:
+    if facts.pushed_by is not None:
+        return facts
+    repository = pull.branch.repository
+    return replace(facts, pushed_by=client.pushers_of(repository.owner, repository.name, facts.head_branch))
 
 
 def _is_open(pull: JudgedPull, findings: Findings) -> bool:

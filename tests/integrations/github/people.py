@@ -8,7 +8,7 @@ from datetime import datetime
 from rules.exceptions.facts import GitHubAccount
 from tests.integrations.github.conftest import SimulatedGitHub
 from tools.fake_github.model import labels, pulls
-from tools.fake_github.model.branches import make_commit, move
+from tools.fake_github.model.branches import create_branch, delete_branch, make_commit, move
 from tools.fake_github.model.records import PullRequest, Review
 from tools.fake_github.model.world import Actor
 
@@ -66,6 +66,12 @@ class People:
     def force_push(self, pull: PullRequest, by: str) -> None:
         sha = self._commit(self.repository.branches[pull.base_ref], {"a.txt": "again"})
         move(self.world, self.actor(by), self.repository, pull.head_ref, sha, "force_push")
+
+    def make_again(self, pull: PullRequest, by: str) -> None:
+        """Delete the branch of a head, and make another one of its name."""
+        sha = self.repository.branches[pull.head_ref]
+        delete_branch(self.world, self.actor(by), self.repository, pull.head_ref)
+        create_branch(self.world, self.actor(by), self.repository, pull.head_ref, sha)
 
     @contextmanager
     def at(self, instant: datetime) -> Iterator[None]:

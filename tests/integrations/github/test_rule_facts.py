@@ -79,7 +79,8 @@ class TestFacts:
         assert found.files == ChangedFiles(
             (ChangedFile("b.py"), ChangedFile(f"changes/{pull.number}.txt"), ChangedFile("docs/a.md")), complete=True
         )
-        assert (found.labels, found.approvals, found.commits) == ((), (), None)
+        assert (found.labels, found.approvals) == ((), ())
+        assert (found.commits, found.pushed_by, found.head_branch) == (None, None, pull.head_ref)
         assert (found.forced_by, found.changed_at) == (frozenset(), None)
 
     def test_bot_has_the_login_that_people_see(self, simulated: SimulatedGitHub, people: People) -> None:
@@ -92,7 +93,8 @@ class TestFacts:
 
     def test_head_of_a_fork_is_not_in_the_repository(self, simulated: SimulatedGitHub) -> None:
         pull = simulated.web.pull_request(fork="mallory")
-        assert not facts(simulated, pull).same_repository
+        found = facts(simulated, pull)
+        assert (found.same_repository, found.pushed_by) == (False, frozenset())
 
     def test_label_has_who_set_it_last(self, simulated: SimulatedGitHub, people: People) -> None:
         pull = simulated.web.pull_request()
@@ -274,12 +276,44 @@ class TestCommits:
         assert isinstance(simulated.client.commits_of("acme", "web", pull.number, judged), Unknown)
 
 
+class TestPushers:
+    def ask(self, simulated: SimulatedGitHub, pull: PullRequest) -> frozenset[int]:
+        return known(simulated.client.pushers_of("acme", "web", facts(simulated, pull).head_branch))
+
+    def test_pushers_are_who_pushed_whatever_the_commits_say(self, simulated: SimulatedGitHub, people: People) -> None:
+        pull = simulated.web.pull_request()
+        people.write(pull, ("ada", None, True))
+        people.force_push(pull, "mallory")
+        assert self.ask(simulated, pull) == {people.id("maintainer"), people.id("mallory")}
+
+    def test_pushes_to_an_earlier_branch_of_that_name_do_not_count(
+        self, simulated: SimulatedGitHub, people: People
+    ) -> None:
+        pull = simulated.web.pull_request()
+        people.force_push(pull, "mallory")
+        people.make_again(pull, "bob")
+        assert self.ask(simulated, pull) == {people.id("bob")}
+
+    @pytest.mark.parametrize(("count", "looked_through"), [(298, True), (300, False)])
+    def test_pushers_are_known_of_three_hundred_pushes(
+        self, simulated: SimulatedGitHub, people: People, count: int, looked_through: bool
+    ) -> None:
+        pull = simulated.web.pull_request()
+        for _ in range(count):
+            people.force_push(pull, "mallory")
+        branch, before = facts(simulated, pull).head_branch, simulated.host.calls.total
+        found = simulated.client.pushers_of("acme", "web", branch)
+        assert isinstance(found, Unknown) != looked_through
+        assert simulated.host.calls.total == before + 3
+
+
 SHA = "a" * 40
 ADA = {"__typename": "User", "login": "ada", "databaseId": 5}
 WHOLE = {"pageInfo": {"hasNextPage": False}}
 NODE: dict[str, Any] = {
     "number": 1,
     "headRefOid": SHA,
+    "headRefName": "topic",
     "updatedAt": "2026-11-21T12:00:00Z",
     "baseRefName": "main",
     "isCrossRepository": False,

@@ -15,7 +15,7 @@ from tests import factories
 from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import Harness
 from tests.jobs.exception_rules.conftest import AddRule
-from tests.jobs.exception_rules.people import HOTFIX, People
+from tests.jobs.exception_rules.people import APPROVED, HOTFIX, People
 from tests.jobs.pull_request_exceptions.grants import check, notify
 from tools.fake_github.model.records import PullRequest
 
@@ -61,6 +61,28 @@ def test_check_says_which_rule_lets_the_head_in(
     lets_in(harness, pull)
 
     assert "granted by the rule “Hotfixes”" in check(harness, pull)["summary"]
+
+
+@pytest.mark.parametrize("rule", [HOTFIX, APPROVED], ids=["label", "approval"])
+def test_who_pushed_commits_of_somebody_else_does_not_let_them_in(
+    harness: Harness, pull: PullRequest, people: People, add_rule: AddRule, rule: Any
+) -> None:
+    """Anyone can write a commit in another's name; GitHub records who pushed it."""
+    add_rule(rule)
+    people.push(pull, "captain")
+    people.write(pull, "author")
+    notify(harness)
+    harness.run_until_idle()
+    for vouch in (people.label, people.approve):
+        vouch(pull, "captain")
+    assert not lets_in(harness, pull)
+    assert harness.merge("acme/web", pull.number).status_code == 405
+
+    people.set_captains("captain", "deputy")
+    people.unlabel(pull, "captain")
+    for vouch in (people.label, people.approve):
+        vouch(pull, "deputy")
+    assert lets_in(harness, pull)
 
 
 @pytest.mark.parametrize("how", ["unlabel", "push", "team", "rename", "disable", "delete"])

@@ -64,12 +64,14 @@ FACTS = RuleFacts(
     updated_at=LATER,
     author=AUTHOR,
     same_repository=True,
+    head_branch="topic",
     changed_lines=10,
     changed_files=1,
     files=files("docs/guide.md"),
     labels=(Label("hotfix", CAPTAIN, LATER),),
     approvals=(Approval(CAPTAIN, HEAD, LATER),),
     commits=(commit(AUTHOR),),
+    pushed_by=frozenset({AUTHOR.id}),
 )
 
 
@@ -146,6 +148,8 @@ def test_rule_lets_in_what_meets_its_conditions(condition: dict[str, Any], facts
         (HOTFIX, {"commits": (commit(CAPTAIN, committer_id=AUTHOR.id),)}, OWN_LABEL),
         (HOTFIX, {"commits": (commit(AUTHOR, committer_id=CAPTAIN.id),)}, OWN_LABEL),
         (HOTFIX, {"forced_by": frozenset({CAPTAIN.id})}, OWN_LABEL),
+        (HOTFIX, {"pushed_by": frozenset({AUTHOR.id, CAPTAIN.id})}, OWN_LABEL),
+        (HOTFIX, {"pushed_by": Unknown("it was pushed too often")}, "It is not known: it was pushed too often."),
         (
             HOTFIX,
             {"commits": (commit(AUTHOR, author_id=None),)},
@@ -199,6 +203,7 @@ def test_rule_lets_in_what_meets_its_conditions(condition: dict[str, Any], facts
         ),
         (APPROVED, {"changed_at": LATER}, NO_APPROVAL),
         (APPROVED, {"commits": (commit(CAPTAIN),)}, NO_APPROVAL),
+        (APPROVED, {"pushed_by": frozenset({CAPTAIN.id})}, NO_APPROVAL),
         (
             {"approvals": {"fromTeam": "acme/captains", "atLeast": 2}},
             {"approvals": (Approval(CAPTAIN, HEAD, LATER), Approval(CAPTAIN, HEAD, LATER))},
@@ -226,6 +231,7 @@ def test_own_label_or_approval_counts_where_self_approval_is_allowed(condition: 
         (DOCS, {"files": ChangedFiles((ChangedFile("docs/a.md"),), complete=False)}),
         (HOTFIX, {"commits": None}),
         (APPROVED, {"commits": None}),
+        (APPROVED, {"pushed_by": None}),
         (FROM_BOT, {"author": BOT, "commits": None}),
         ({"any": [FROM_BOT, HOTFIX]}, {"commits": None}),
     ],

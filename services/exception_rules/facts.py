@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from threading import Lock
 
-from integrations.github import FactKinds, GitHubError, InstallationClient
+from integrations.github import ErrorKind, FactKinds, GitHubError, InstallationClient
 from rules.batches import batches
 from rules.exceptions.evaluation import CLOCKS_DIFFER, Evaluation, Evidence, evaluate
 from rules.exceptions.facts import RuleFacts, Unknown
@@ -219,7 +219,13 @@ def _with_pushers(client: InstallationClient, pull: JudgedPull, facts: RuleFacts
     if facts.pushed_by is not None:
         return facts
     repository = pull.branch.repository
-    return replace(facts, pushed_by=client.pushers_of(repository.owner, repository.name, facts.head_branch))
+    try:
+        pushed_by = client.pushers_of(repository.owner, repository.name, facts.head_branch)
+    except GitHubError as error:
+        if error.kind is not ErrorKind.PERMISSION:
+            raise
+        return replace(facts, pushed_by=Unknown("the App may not read who pushed the head"))
+    return replace(facts, pushed_by=pushed_by)
 
 
 def _is_open(pull: JudgedPull, findings: Findings) -> bool:

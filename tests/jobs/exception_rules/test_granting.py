@@ -17,7 +17,9 @@ from tests.harness.github_harness import Harness
 from tests.jobs.exception_rules.conftest import AddRule
 from tests.jobs.exception_rules.people import APPROVED, HOTFIX, People
 from tests.jobs.pull_request_exceptions.grants import check, notify
+from tools.fake_github.model.installations import accept_permissions
 from tools.fake_github.model.records import PullRequest
+from tools.fake_github.model.world import Actor
 
 
 def lets_in(harness: Harness, pull: PullRequest) -> bool:
@@ -82,6 +84,21 @@ def test_who_pushed_commits_of_somebody_else_does_not_let_them_in(
     people.unlabel(pull, "captain")
     for vouch in (people.label, people.approve):
         vouch(pull, "deputy")
+    assert lets_in(harness, pull)
+
+
+def test_label_counts_only_if_github_shows_who_pushed(
+    harness: Harness, pull: PullRequest, people: People, add_rule: AddRule
+) -> None:
+    world, maintainer = harness.fake_github.world, Actor(harness.fake_github.maintainer)
+    [installation] = world.installations.values()
+    others = {name: level for name, level in installation.permissions.items() if name != "contents"}
+    accept_permissions(world, maintainer, installation, others)
+    add_rule(HOTFIX)
+    people.label(pull, "captain")
+    assert not lets_in(harness, pull)
+
+    add_rule({"paths": {"onlyMatching": ["changes/**"]}}, name="Changes")
     assert lets_in(harness, pull)
 
 

@@ -29,7 +29,7 @@ _MAX_LENGTHS = {
     **dict.fromkeys(("patterns", "repositories", "branches", "dates", "except_dates"), MAX_LIST_LENGTH),
 }
 """Characters of the fields that may be longer than MAX_FIELD_LENGTH, where their form may be."""
-REPEATED = ("repositories",)
+REPEATED = ("repositories", "schedules")
 """Fields that a form may have several times, such as boxes to tick: each thing becomes a line."""
 _LARGE_FORMS = (
     (web_addresses.IMPORT, MAX_FILE_BYTES + MAX_LIST_FORM_BYTES),
@@ -39,6 +39,8 @@ _LARGE_FORMS = (
     (web_addresses.SCHEDULE_PREVIEW, MAX_LIST_FORM_BYTES),
     (web_addresses.REPOSITORY_CHOICES, MAX_LIST_FORM_BYTES),
     (web_addresses.EDIT_SCHEDULE, MAX_LIST_FORM_BYTES),
+    (web_addresses.EXCEPTION_RULES, MAX_LIST_FORM_BYTES),
+    (web_addresses.EDIT_EXCEPTION_RULE, MAX_LIST_FORM_BYTES),
     (web_addresses.SIGN_IN, MAX_LIST_FORM_BYTES),
 )
 _SIZES = [(re.compile(address.replace("{id}", "[^/]+")), size) for address, size in _LARGE_FORMS]

@@ -1,9 +1,10 @@
-"""`/exceptions/rules`: what lets pull requests merge without a decision of a person; and `/exceptions/rules/{id}`, one.
+"""`/exceptions/rules`: what lets pull requests merge without a decision of a person; `/exceptions/rules/{id}`, one.
 
-The form makes rules of one shape: one ground of several, and what narrows it. Others are made by the API, and shown.
+The form makes and edits rules of one shape: grounds, of which one or all are needed, and what narrows them. Others are
+made by the API, and shown.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from flask import Response
@@ -11,70 +12,151 @@ from flask import Response
 from rules import web_addresses
 from web.context import unknown_button
 from web.dashboard.addresses import address_of
-from web.dashboard.page import DashboardPage, redirect_with_notice
-from web.fields import split_list, to_number
+from web.dashboard.exception_rule_fields import (
+    EDITED,
+    FIELDS,
+    FREEZES,
+    GROUNDS,
+    LABELS,
+    NEW,
+    at_fields,
+    body_of,
+    values_of,
+)
+from web.dashboard.page import Change, DashboardPage, next_state, redirect_with_notice, state_of
+from web.dashboard.scopes import FIND, offer
 from web.operations import Call, OperationError
 
-LABELS = {
-    "name": "Name",
-    "reason": "Reason",
-    "repositories": "Repositories",
-    "branches": "Branches",
-    "files": "Files",
-    "label": "Label",
-    "label_by": "Who sets the label",
-    "accounts": "Authors",
-    "team": "Team that approves",
-    "at_least": "Approvals",
-    "max_lines": "Changed lines",
-    "per_freeze": "Pull requests in each freeze",
-}
-_FIELDS = ("do", *LABELS, "freezes", "same_repository")
-_FIELD_OF_CONDITION = {
-    "paths": "files",
-    "label": "label",
-    "author": "accounts",
-    "approvals": "team",
-    "changedLines": "max_lines",
-}
+_SENT = (*FIELDS, FIND, "do", "shown")
+_DRAFT = ("appliesTo", "allow")
+_STATE = (*EDITED, "enabled")
+"""Properties that the page of a rule shows."""
+_CHANGED = (
+    "Someone has changed this rule since you opened the page, so nothing was done. Below is the rule as it is now: use "
+    "the button again if that is still what you want."
+)
 
 
-class ExceptionRules(DashboardPage):
+class RuleForm(DashboardPage):
+    """What the pages with the form of a rule share."""
+
+    section = web_addresses.EXCEPTIONS
+
+    def fields(self, values: Mapping[str, str], shown: str = "") -> dict[str, Any]:
+        """Return what the form shows; `shown` is the mark of the rule that it was filled in from."""
+        listed = {"schedules": self.schedules(values["schedules"].split()), "freezes": FREEZES, "grounds": GROUNDS}
+        return {"values": values, "captions": LABELS, "shown": shown, **listed, **offer(self, values)}
+
+    def schedules(self, chosen: Iterable[str]) -> dict[str, str]:
+        """Return the names of the schedules by their ids, the chosen ones among them."""
+        [listed] = self.read_part(Call("list_schedules", query={"limit": 100}))
+        names = {each["id"]: each["name"] for each in listed["data"]}
+        others = [each for each in chosen if each not in names]
+        found = self.try_all(*(Call("get_schedule", {"scheduleId": each}) for each in others))
+        deleted = "A schedule that is deleted"
+        named = (deleted if isinstance(each, OperationError) else each["name"] for each in found)
+        return names | dict(zip(others, named, strict=True))
+
+    def preview_of(self, given: Mapping[str, str]) -> Any:
+        """Return what the rule of a form would let in now, if its button asks for that; raise OperationError."""
+        if given["do"] != "preview":
+            return None
+        body = body_of(given)
+        try:
+            return self.context.call("preview_exception_rule", body={name: body[name] for name in _DRAFT}).content
+        except OperationError as error:
+            raise at_fields(error, body) from None
+
+
+class ExceptionRules(RuleForm):
     """The list, and the form that adds one."""
 
     path = web_addresses.EXCEPTION_RULES
-    section = web_addresses.EXCEPTIONS
     notices = {"deleted": "The rule has been deleted. What it let in is blocked again."}
 
     def get(self) -> Response:
         """Show the rules."""
-        return self._show()
+        return self._show(NEW)
 
     def post(self) -> Response:
-        """Add one."""
-        given = self.context.form_fields(*_FIELDS)
-        if given["do"] != "create":
-            raise unknown_button()
-        body = _body(given)
+        """Add one, or show what it would let in."""
+        given = self.context.form_fields(*_SENT)
         try:
-            created = self.context.call("create_exception_rule", body=body).content
+            if given["do"] in {FIND, "preview"}:
+                return self._show(given, preview=self.preview_of(given))
+            if given["do"] == "create":
+                created = self._create(body_of(given))
+                return redirect_with_notice(address_of(web_addresses.EXCEPTION_RULE, created["id"]), "created")
         except OperationError as error:
-            return self._show(_at_fields(error, body), given)
-        return redirect_with_notice(address_of(web_addresses.EXCEPTION_RULE, created["id"]), "created")
+            return self._show(given, error)
+        raise unknown_button()
 
-    def _show(self, error: OperationError | None = None, given: Mapping[str, str] | None = None) -> Response:
+    def _create(self, body: Mapping[str, Any]) -> Any:
+        try:
+            return self.context.call("create_exception_rule", body=body).content
+        except OperationError as error:
+            raise at_fields(error, body) from None
+
+    def _show(self, given: Mapping[str, str], error: OperationError | None = None, preview: Any = None) -> Response:
         [rules] = self.read(Call("list_exception_rules", query={"limit": 100}))
-        values: dict[str, Any] = {"rules": rules["data"], "given": given or {}}
+        form = self.fields({"schedules": "", **given}) if self.may("create_exception_rule") else {}
+        values: dict[str, Any] = {"rules": rules["data"], "preview": preview, **form}
         return self.show_form("exception_rules.html", error, LABELS, **values)
 
 
-class ExceptionRulePage(DashboardPage):
+class EditExceptionRule(RuleForm):
+    """The form, filled in from a rule; one that it cannot show is changed by the API."""
+
+    path = web_addresses.EDIT_EXCEPTION_RULE
+
+    def get(self, item_id: str) -> Response:
+        """Show the form as the rule is."""
+        [rule] = self.read(Call("get_exception_rule", {"ruleId": item_id}))
+        values = values_of(rule)
+        if values is None:
+            return self.show("exception_rule_edit.html", rule=rule, values=None)
+        return self._show(rule, values, state_of(rule, *EDITED))
+
+    def post(self, item_id: str) -> Response:
+        """Change the rule as it was shown, or show what the change would let in."""
+        given, params = self.context.form_fields(*_SENT), {"ruleId": item_id}
+        [rule] = self.read(Call("get_exception_rule", params))
+        try:
+            if given["do"] in {FIND, "preview"}:
+                return self._show(rule, given, given["shown"], preview=self.preview_of(given))
+            if given["do"] == "save":
+                self._save(params, given, rule)
+                return redirect_with_notice(address_of(web_addresses.EXCEPTION_RULE, item_id), "changed")
+        except OperationError as error:
+            return self._show(rule, given, next_state(state_of(rule, *EDITED), given, error), error)
+        raise unknown_button()
+
+    def _save(self, params: Mapping[str, str], given: Mapping[str, str], rule: Mapping[str, Any]) -> None:
+        body = body_of(given, rule)
+        try:
+            self.change(Change("get_exception_rule", "update_exception_rule", EDITED, params), body, given["shown"])
+        except OperationError as error:
+            raise at_fields(error, body) from None
+
+    def _show(
+        self,
+        rule: Mapping[str, Any],
+        values: Mapping[str, str],
+        shown: str,
+        error: OperationError | None = None,
+        preview: Any = None,
+    ) -> Response:
+        form = {"rule": rule, "preview": preview, **self.fields(values, shown)}
+        return self.show_form("exception_rule_edit.html", error, LABELS, **form)
+
+
+class ExceptionRulePage(RuleForm):
     """One rule: its conditions in words, what it would let in now, and its buttons."""
 
     path = web_addresses.EXCEPTION_RULE
-    section = web_addresses.EXCEPTIONS
     notices = {
         "created": "The rule is on: what meets it may merge during freezes.",
+        "changed": "The rule has been changed. What does not meet it any more is blocked again.",
         "enabled": "The rule is on.",
         "disabled": "The rule is off. What it let in is blocked again.",
     }
@@ -85,20 +167,23 @@ class ExceptionRulePage(DashboardPage):
 
     def post(self, item_id: str) -> Response:
         """Do what the button says."""
-        do, params = self.context.form_fields("do")["do"], {"ruleId": item_id}
+        given, params = self.context.form_fields("do", "shown"), {"ruleId": item_id}
+        do = given["do"]
         try:
             if do == "delete":
-                self.context.call("delete_exception_rule", path_params=params)
+                self.change(Change("get_exception_rule", "delete_exception_rule", _STATE, params), None, given["shown"])
                 return redirect_with_notice(web_addresses.EXCEPTION_RULES, "deleted")
             if do in {"enable", "disable"}:
-                self.context.call("update_exception_rule", path_params=params, body={"enabled": do == "enable"})
+                calls = Change("get_exception_rule", "update_exception_rule", _STATE, params)
+                self.change(calls, {"enabled": do == "enable"}, given["shown"])
                 return redirect_with_notice(address_of(self.path, item_id), f"{do}d")
             if do == "preview":
                 [rule] = self.read(Call("get_exception_rule", params))
-                draft = {name: rule[name] for name in ("appliesTo", "allow")}
+                draft = {name: rule[name] for name in _DRAFT}
                 return self._show(item_id, preview=self.context.call("preview_exception_rule", body=draft).content)
         except OperationError as error:
-            return self._show(item_id, error)
+            stale = error.status == 412
+            return self._show(item_id, OperationError(412, error.code, _CHANGED) if stale else error)
         raise unknown_button()
 
     def _show(self, item_id: str, error: OperationError | None = None, preview: Any = None) -> Response:
@@ -106,70 +191,19 @@ class ExceptionRulePage(DashboardPage):
             Call("get_exception_rule", {"ruleId": item_id}),
             Call("list_exceptions", query={"limit": 25, "ruleId": item_id}),
         )
-        values = {"rule": rule, "uses": uses["data"], "preview": preview, "words": words_of(rule["allow"])}
+        chosen = rule["appliesTo"].get("scheduleIds", [])
+        names = self.schedules(chosen) if chosen else {}
+        values = {
+            "rule": rule,
+            "shown": state_of(rule, *_STATE),
+            "editable": values_of(rule) is not None,
+            "freezes": FREEZES,
+            "schedules": [names[each] for each in chosen],
+            "uses": uses["data"],
+            "preview": preview,
+            "words": words_of(rule["allow"]),
+        }
         return self.show_form("exception_rule.html", error, {}, **values)
-
-
-def _body(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return the rule that a form describes: one of its grounds, and all that narrows it."""
-    grounds: list[dict[str, Any]] = []
-    if files := split_list(given["files"]):
-        grounds.append({"paths": {"onlyMatching": files}})
-    if given["label"]:
-        grounds.append({"label": {"name": given["label"], "setBy": _people(given["label_by"])}})
-    if accounts := _people(given["accounts"]):
-        grounds.append({"author": accounts})
-    if given["team"]:
-        at_least = to_number(given["at_least"] or "1")
-        grounds.append({"approvals": {"fromTeam": given["team"].removeprefix("@"), "atLeast": at_least}})
-    narrowing: list[dict[str, Any]] = []
-    if given["max_lines"]:
-        narrowing.append({"changedLines": {"atMost": to_number(given["max_lines"])}})
-    if given["same_repository"]:
-        narrowing.append({"head": {"sameRepository": True}})
-    either = [{"any": grounds}] if len(grounds) > 1 else grounds
-    body: dict[str, Any] = {
-        "name": given["name"],
-        "reason": given["reason"],
-        "appliesTo": {"scope": _scope(given), "freezes": given["freezes"] or "all"},
-        "allow": {"all": [*either, *narrowing]},
-    }
-    return body | ({"limits": {"perFreeze": to_number(given["per_freeze"])}} if given["per_freeze"] else {})
-
-
-def _scope(given: Mapping[str, str]) -> dict[str, Any]:
-    patterns, branches = split_list(given["repositories"]), split_list(given["branches"])
-    scope: dict[str, Any] = {"type": "glob", "patterns": patterns} if patterns else {"type": "organization"}
-    return scope | ({"branches": branches} if branches else {})
-
-
-def _people(text: str) -> dict[str, list[str]]:
-    """Return accounts and teams (`organisation/team`, with or without @) that a text lists."""
-    names = [name.removeprefix("@") for name in split_list(text)]
-    people = {"accounts": [name for name in names if "/" not in name], "teams": [name for name in names if "/" in name]}
-    return {kind: found for kind, found in people.items() if found}
-
-
-def _at_fields(error: OperationError, body: Mapping[str, Any]) -> OperationError:
-    """Return a refusal whose details name the fields of the form."""
-    return error.with_details([type(each)(f"/{_field(each.path, body)}", each.message) for each in error.details])
-
-
-def _field(path: str, body: Mapping[str, Any]) -> str:
-    """Return the field of the form that a pointer into the rule is about."""
-    parts = path.strip("/").split("/")
-    if parts[0] == "appliesTo":
-        return "branches" if "branches" in parts else "repositories"
-    if parts[0] == "limits":
-        return "per_freeze"
-    if parts[0] != "allow":
-        return parts[0]
-    place: Any = body["allow"]
-    for part in parts[1:]:
-        place = place[int(part)] if isinstance(place, list) and part.isdecimal() else place.get(part, {})
-        if isinstance(place, dict) and (kind := next(iter(place.keys() & _FIELD_OF_CONDITION.keys()), None)):
-            return "label_by" if "setBy" in parts else _FIELD_OF_CONDITION[kind]
-    return "files"
 
 
 def words_of(allow: Mapping[str, Any]) -> list[Any]:

@@ -117,8 +117,8 @@ class DashboardPage(PageView):
         """Return a part of a page, without the frame."""
         return self.context.render(f"dashboard/{template}", **values)
 
-    def change(self, calls: Change, body: Mapping[str, Any], shown: str) -> Any:
-        """Change what a form was filled in from, and return the answer.
+    def change(self, calls: Change, body: Mapping[str, Any] | None, shown: str) -> Any:
+        """Change or delete what a form was filled in from, and return the answer.
 
         `shown` is the mark of its state that the form sends.
 
@@ -127,19 +127,28 @@ class DashboardPage(PageView):
         sent twice is one request, although the first one has changed what it shows.
         """
         for _ in range(_MAX_TRIES):
-            present = self.context.call(calls.reads, path_params=calls.params)
-            stale = bool(shown) and shown != state_of(present.content, *calls.names)
-            tag = _TAG_OF_NOTHING if stale else present.header(b"etag") or ""
+            tag, stale = self._present_tag(calls, shown)
             try:
                 changed = self.context.call(calls.changes, path_params=calls.params, body=body, if_match=tag)
             except OperationError as error:
-                if stale:
+                if stale and error.status != 404:
                     break
                 if error.code != _STALE:
                     raise
             else:
                 return changed.content
         raise OperationError(412, _STALE, _CHANGED)
+
+    def _present_tag(self, calls: Change, shown: str) -> tuple[str, bool]:
+        """Return the entity tag to change an object with, and whether it is not as the form has shown it."""
+        try:
+            present = self.context.call(calls.reads, path_params=calls.params)
+        except OperationError as error:
+            if error.status != 404:
+                raise
+            return _TAG_OF_NOTHING, True  # a deletion that is sent again
+        stale = bool(shown) and shown != state_of(present.content, *calls.names)
+        return _TAG_OF_NOTHING if stale else present.header(b"etag") or "", stale
 
     def may(self, operation_id: str) -> bool:
         """True if the member may call the operation, by their role."""

@@ -2,7 +2,7 @@
 
 from web.dashboard.attention import Attention
 from web.dashboard.audit import Audit, AuditExport
-from web.dashboard.exception_rules import ExceptionRulePage, ExceptionRules
+from web.dashboard.exception_rules import EditExceptionRule, ExceptionRulePage, ExceptionRules
 from web.dashboard.exceptions import Decide, Exceptions, Revoke
 from web.dashboard.freezes import Extend, Freeze, FreezePart, Freezes, Lift, Override
 from web.dashboard.new_freeze import Impact, NewFreeze
@@ -26,7 +26,8 @@ from web.dashboard.settings.webhooks import WebhookPage, Webhooks
 
 PAGES: tuple[type[DashboardPage], ...] = (
     Overview, OverviewPart, Onboarding, Freezes, NewFreeze, Impact, Freeze, FreezePart, Lift, Extend, Override,
-    Exceptions, Decide, Revoke, ExceptionRules, ExceptionRulePage, PullRequest, RequestException, Attention,
+    Exceptions, Decide, Revoke, ExceptionRules, ExceptionRulePage, EditExceptionRule, PullRequest, RequestException,
+    Attention,
     Calendar, Timeline, Schedules, NewSchedule, SchedulePreview, SchedulePage, EditSchedule, Import,
     Repositories, RepositoryChoices, RepositoryPage, Branches, BranchPage, Doctor, Setup, SetupProgress,
     Audit, AuditExport,

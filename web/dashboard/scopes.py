@@ -60,6 +60,18 @@ def scope_of(given: Given) -> dict[str, Any]:
     return scope
 
 
+def scope_fields_of(scope: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the fields show of a scope of the API."""
+    return {
+        "scope": scope["type"],
+        "patterns": ", ".join(scope.get("patterns", ())),
+        "repositories": "\n".join(scope.get("repositories", ())),
+        "branches": ", ".join(scope.get("branches", ())),
+        "repository": scope.get("repository", ""),
+        "branch": scope.get("branch") or scope.get("branchId", ""),
+    }
+
+
 def is_complete(given: Given) -> bool:
     """True if the form says what to freeze."""
     if given["scope"] == "branch":

@@ -7,7 +7,7 @@ from typing import Any
 from rules.freezes.scope import OPEN_ENDED
 from web.context import missing_field
 from web.dashboard.planning.words import WEEKDAYS
-from web.dashboard.scopes import SCOPE_LABELS, scope_of
+from web.dashboard.scopes import SCOPE_LABELS, scope_fields_of, scope_of
 from web.fields import split_list, to_number
 from web.instants import MONTHS
 from web.operations import OperationError
@@ -75,7 +75,7 @@ _FIELDS_OF_PATHS = {
     "window": "start_time",
     "recurrence": "frequency",
 }
-_LINES = ("repositories", "except_dates", "dates")
+_LINES = ("except_dates", "dates")
 """Lists of which each thing has a line of its own."""
 _RULES = ("daily", "weekly", "monthly", "yearly")
 
@@ -102,13 +102,10 @@ def new_values(timezone: str, today: str) -> dict[str, str]:
 
 def values_of(schedule: Mapping[str, Any]) -> dict[str, str]:
     """Return what the form shows of a schedule of the API."""
-    recurrence, window, scope = schedule["recurrence"], schedule["window"], schedule["scope"]
+    recurrence, window = schedule["recurrence"], schedule["window"]
     names = recurrence.get("byDay", ())
     counted = [name for name in names if len(name) > 2]
     listed = {
-        "patterns": scope.get("patterns", ()),
-        "repositories": scope.get("repositories", ()),
-        "branches": scope.get("branches", ()),
         "counted_days": counted,
         "month_days": recurrence.get("byMonthDay", ()),
         "positions": recurrence.get("bySetPosition", ()),
@@ -124,9 +121,7 @@ def values_of(schedule: Mapping[str, Any]) -> dict[str, str]:
         "reason": schedule["reason"],
         "public_text": schedule["publicText"] or "",
         "timezone": schedule["timezone"],
-        "scope": scope["type"],
-        "repository": scope.get("repository", ""),
-        "branch": scope.get("branch") or scope.get("branchId", ""),
+        **scope_fields_of(schedule["scope"]),
         "frequency": recurrence["frequency"],
         "interval": str(recurrence.get("interval", 1)),
         "week_start": recurrence.get("weekStart", "MO"),

@@ -188,6 +188,7 @@ def addresses(of: Filled) -> Mapping[str, str]:
         "revoke": f"/exceptions/{of.request.id}/revoke",
         "exception-rules": "/exceptions/rules",
         "exception-rule": f"/exceptions/rules/{of.rule.id}",
+        "exception-rule-edit": f"/exceptions/rules/{of.rule.id}/edit",
         "freezes-found": "/freezes?show=&q=e",
         "pulls": "/pulls",
         "pulls-of-commit": "/pulls?ref=acme/web%237&ref=acme/web%2312",

@@ -66,6 +66,8 @@ ANSWERED = {
     "schedule-refused": ("/schedules/new", "document.getElementById('timezone').value = 'Mars'", "save"),
     "key-refused": ("/settings/keys", "0", "create"),
     "webhook-refused": ("/settings/webhooks", "document.getElementById('url').value = 'http://localhost'", "create"),
+    "exception-rule-refused": ("/exceptions/rules", "document.getElementById('label_by').value = 'octocat'", "create"),
+    "exception-rule-preview": ("/exceptions/rules", "document.getElementById('files').value = 'docs/**'", "preview"),
     "settings-refused": ("/settings", "document.getElementById('name').value = ''", "save"),
 }
 """Forms that are sent, by the names of their pictures: address, what is filled in, and the button's value."""

@@ -30,7 +30,8 @@ _WINDOWS = 3
 """Windows that are shown of what is planned."""
 _FIELDS = (
     "scope", "patterns", "repositories", "repository", "branch", "branches", "reason", "public_text", "starts_at",
-    "ends_at", "zone", "repeats", "until", "name", "exceptions", "allow_overlap", "previewed", "confirmed", FIND, "do",
+    "ends_at", "zone", "repeats", "until", "name", "exceptions", "exception_rules", "allow_overlap", "previewed",
+    "confirmed", FIND, "do",
 )  # fmt: skip
 _LABELS = SCOPE_LABELS | {
     "reason": "The reason",
@@ -75,6 +76,7 @@ class NewFreeze(DashboardPage):
             "zone": reader_zone() or g.member.settings["timezone"],
             "repeats": repeats if repeats in REPEATS else "never",
             "exceptions": "1",
+            "exception_rules": "1",
         }
         return self._page(given)
 
@@ -205,6 +207,7 @@ def _terms_of(given: Mapping[str, str]) -> dict[str, Any]:
         "scope": scope_of(given),
         "reason": given["reason"],
         "exceptionsAllowed": given["exceptions"] == "1",
+        "exceptionRulesAllowed": given["exception_rules"] == "1",
     }
     return {**body, "publicText": given["public_text"]} if given["public_text"] else body
 

@@ -54,6 +54,7 @@ CHOICES = (
     *(f"day_{code}" for code in WEEKDAYS),
     *(f"month_{number}" for number in range(1, len(MONTHS) + 1)),
     "exceptions_allowed",
+    "exception_rules_allowed",
     "allow_overlap",
     "enabled",
 )
@@ -96,6 +97,7 @@ def new_values(timezone: str, today: str) -> dict[str, str]:
         "days": "1",
         "week_start": "MO",
         "exceptions_allowed": "on",
+        "exception_rules_allowed": "on",
         "enabled": "on",
     }
 
@@ -114,7 +116,12 @@ def values_of(schedule: Mapping[str, Any]) -> dict[str, str]:
     }
     chosen = [f"day_{name}" for name in names if name not in counted]
     chosen += [f"month_{number}" for number in recurrence.get("byMonth", ())]
-    flags = {"exceptions_allowed": "exceptionsAllowed", "allow_overlap": "allowOverlap", "enabled": "enabled"}
+    flags = {
+        "exceptions_allowed": "exceptionsAllowed",
+        "exception_rules_allowed": "exceptionRulesAllowed",
+        "allow_overlap": "allowOverlap",
+        "enabled": "enabled",
+    }
     chosen += [name for name, key in flags.items() if schedule[key]]
     return {
         "name": schedule["name"],
@@ -150,6 +157,7 @@ def body_of(given: Given) -> dict[str, Any]:
             "days": to_number(given["days"] or "0"),
         },
         "exceptionsAllowed": bool(given["exceptions_allowed"]),
+        "exceptionRulesAllowed": bool(given["exception_rules_allowed"]),
         "allowOverlap": bool(given["allow_overlap"]),
         "enabled": bool(given["enabled"]),
     }

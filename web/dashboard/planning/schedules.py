@@ -36,7 +36,8 @@ _PAST = timedelta(days=30)
 _SOON = timedelta(hours=24)
 """A window that begins later needs an end to be started now."""
 _EDITED = (
-    "name", "reason", "scope", "timezone", "recurrence", "window", "enabled", "exceptionsAllowed", "allowOverlap",
+    "name", "reason", "scope", "timezone", "recurrence", "window", "enabled", "exceptionsAllowed",
+    "exceptionRulesAllowed", "allowOverlap",
 )  # fmt: skip
 
 Schedule = Mapping[str, Any]

@@ -115,6 +115,16 @@ class TestNewFreeze:
         assert (freeze.reason, freeze.exceptions_allowed, freeze.scope["type"]) == (REASON, False, "branch")
         assert page.title == REASON
 
+    @pytest.mark.parametrize(("box", "applies"), [("1", True), ("", False)])
+    def test_page_says_that_exception_rules_do_not_apply(
+        self, member: Enter, acme: Scene, box: str, *, applies: bool
+    ) -> None:
+        given = {"scope": "branch", "repository": "acme/web", "branch": "main", "reason": REASON}
+        page = start(member("member"), **given, exception_rules=box)
+        [freeze] = frozen(acme)
+        assert (freeze.exceptions_allowed, freeze.exception_rules_allowed) == (True, applies)
+        assert ("Exception rulesDo not apply" in words(page)) is not applies
+
     def test_second_freeze_of_a_branch_says_that_another_covers_it(self, member: Enter, acme: Scene) -> None:
         factories.freeze(acme.session, acme.organization, [acme.web])
         page = start(member("member"), scope="branch", repository="acme/web", branch="main", reason=REASON)

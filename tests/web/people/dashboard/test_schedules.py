@@ -69,6 +69,19 @@ class TestForm:
         assert "Nothing is merged" in words(admin.press(admin.open(edit), "Save", name="Long weekends"))
         assert "Public text" not in words(admin.press(admin.open(edit), "Save", public_text=""))
 
+    def test_exception_rules_apply_unless_the_form_says_otherwise(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        page = create_schedule(admin, **WEEKENDS)
+        [schedule] = acme.session.query(Schedule).all()
+        assert schedule.exception_rules_allowed
+        assert "Exception rules" not in words(page)
+        edit = f"/schedules/{schedule_id_of(page)}/edit"
+        page = admin.press(admin.open(edit), "Save", exception_rules_allowed="")
+        assert "Exception rulesDo not apply" in words(page)
+        acme.session.refresh(schedule)
+        assert (schedule.exceptions_allowed, schedule.exception_rules_allowed) == (True, False)
+        assert "exception_rules_allowed" not in admin.open(edit).form("Save").fields
+
     def test_form_creates_a_schedule_and_shows_its_windows(self, member: Enter, acme: Scene) -> None:
         page = create_schedule(member("admin"), **MONTH_ENDS)
         assert "The schedule has been created." in page.text
@@ -261,7 +274,7 @@ class TestFormFields:
             **terms, "name": "A", "reason": "Because of it", "publicText": None, "timezone": "UTC",
             "window": {"startTime": "18:00", "endTime": "08:00", "days": 3},
             "scope": {"type": "glob", "patterns": ["acme/*"], "branches": ["main"]},
-            "exceptionsAllowed": True, "allowOverlap": False, "enabled": True,
+            "exceptionsAllowed": True, "exceptionRulesAllowed": False, "allowOverlap": False, "enabled": True,
         }  # fmt: skip
         shown = {**dict.fromkeys(FIELDS, ""), **values_of(schedule)}
         assert body_of(shown) == schedule

@@ -44,7 +44,7 @@ class ConditionResult:
 
     outcome: Outcome
     requires: str
-    """What it requires, in words that follow "needs": `the label hotfix set by @acme/captains`."""
+    """What it requires, in words that follow "needs": `the label hotfix, set by @acme/captains on this head`."""
     found: str
     """What was found instead, a sentence; empty where it is met."""
 
@@ -190,7 +190,7 @@ def requires(condition: Condition) -> str:
             parts = [f"only files that match {join_words(only, 'or')}"] if only else []
             return " and ".join([*parts, *([f"no file that matches {join_words(none, 'or')}"] if none else [])])
         case HasLabel(name, set_by):
-            return f"the label {name} set by {_people(set_by)}"
+            return f"the label {name}, set by {_people(set_by)} on this head"
         case HasAuthor(people):
             return f"{_people(people)} as author, and as verified signer of every commit"
         case HasApprovals(team, at_least):

@@ -10,6 +10,8 @@ from typing import Any
 from flask import Response
 
 from rules import web_addresses
+from rules.exceptions.evaluation import requires
+from rules.exceptions.language import Allow, Alternatives, Together, parse_allow
 from web.context import unknown_button
 from web.dashboard.addresses import address_of
 from web.dashboard.exception_rule_fields import (
@@ -201,41 +203,15 @@ class ExceptionRulePage(RuleForm):
             "schedules": [names[each] for each in chosen],
             "uses": uses["data"],
             "preview": preview,
-            "words": words_of(rule["allow"]),
+            "words": words_of(parse_allow(rule["allow"])),
         }
         return self.show_form("exception_rule.html", error, {}, **values)
 
 
-def words_of(allow: Mapping[str, Any]) -> list[Any]:
-    """Return conditions in words: a list of texts, and of pairs for a group inside of one."""
-    key = "all" if "all" in allow else "any"
-    found: list[Any] = []
-    for member in allow[key]:
-        inner = member.keys() & {"all", "any"}
-        found.append(words_of(member) if inner else _words(member))
-    return ["all of these" if key == "all" else "one of these", *found]
-
-
-def _words(condition: Mapping[str, Any]) -> str:
-    ((kind, value),) = condition.items()
-    if kind == "paths":
-        only, none = value.get("onlyMatching"), value.get("noneMatching")
-        parts = [f"only files that match {_either(only)}"] if only else []
-        return " and ".join([*parts, *([f"no file that matches {_either(none)}"] if none else [])])
-    if kind == "label":
-        return f"the label {value['name']}, set by {_either(_names(value['setBy']))} on this head"
-    if kind == "author":
-        return f"{_either(_names(value))} as author, and as verified signer of every commit"
-    if kind == "approvals":
-        return f"approvals of this head from @{value['fromTeam']}: {value['atLeast']}"
-    if kind == "changedLines":
-        return f"at most {value['atMost']} changed lines"
-    return "a head in the repository itself, and not in a fork"
-
-
-def _names(people: Mapping[str, Any]) -> list[str]:
-    return [*(f"@{team}" for team in people.get("teams", ())), *people.get("accounts", ())]
-
-
-def _either(names: Any) -> str:
-    return " or ".join(names)
+def words_of(allow: Allow) -> list[Any]:
+    """Return conditions in words: a list that begins with how many are needed, and has a list for each group inside."""
+    how_many, members = (
+        ("all of these", allow.all_of) if isinstance(allow, Together) else ("one of these", allow.any_of)
+    )
+    said = (words_of(each) if isinstance(each, Together | Alternatives) else requires(each) for each in members)
+    return [how_many, *said]

@@ -51,7 +51,7 @@ def test_label_of_a_captain_lets_the_head_in(
     assert harness.merge("acme/web", pull.number).status_code == 200
     [(details,)] = audited(harness, "granted")
     assert details["rule"] == {"id": rule.id, "name": "Hotfixes"}
-    assert details["conditions"] == ["the label hotfix set by @acme/captains"]
+    assert details["conditions"] == ["the label hotfix, set by @acme/captains on this head"]
     assert details["facts"]["labels"][0]["setBy"]["login"] == "captain"
 
 
@@ -148,7 +148,7 @@ def test_pull_request_shows_what_each_rule_misses(
     assert rule["conditions"] == [
         {
             "outcome": "missed",
-            "requires": "the label hotfix set by @acme/captains",
+            "requires": "the label hotfix, set by @acme/captains on this head",
             "found": "It was set by mallory.",
         }
     ]

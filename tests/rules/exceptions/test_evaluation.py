@@ -258,7 +258,7 @@ def test_conditions_say_what_they_require() -> None:
 
     assert [result.requires for result in judge(rule).conditions] == [
         "only files that match docs/** or *.md and no file that matches docs/api/**",
-        "the label hotfix set by @acme/captains",
+        "the label hotfix, set by @acme/captains on this head",
         "bot[bot] as author, and as verified signer of every commit",
         "1 approval of this head from @acme/captains",
         "a head in this repository",

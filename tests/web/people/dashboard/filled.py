@@ -161,7 +161,7 @@ def _add_rule(acme: Scene) -> ExceptionRule:
     )
     missed = {
         "outcome": "missed",
-        "requires": "the label hotfix set by @acme/release-captains",
+        "requires": "the label hotfix, set by @acme/release-captains on this head",
         "found": "It was set by mallory.",
     }
     pull = acme.session.scalars(select(PullRequest).where(PullRequest.number == 7)).one()

@@ -76,7 +76,7 @@ class TestPullRequest:
         scene = blocked.scene
         pull = scene.session.scalars(select(PullRequest)).one()
         rule = factories.exception_rule(scene.session, scene.organization, name="Hotfixes")
-        needs = "the label hotfix set by @acme/release-captains"
+        needs = "the label hotfix, set by @acme/release-captains on this head"
         missed = {"outcome": "missed", "requires": needs, "found": "It was set by mallory."}
         factories.rule_result(scene.session, rule, pull, outcome="missed", conditions=[missed])
         shown = words(member("viewer").open("/pulls", ref="acme/web#7"))

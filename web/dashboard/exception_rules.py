@@ -7,7 +7,7 @@ made by the API, and shown.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flask import Response
+from flask import Response, g
 
 from rules import web_addresses
 from rules.exceptions.evaluation import requires
@@ -26,7 +26,9 @@ from web.dashboard.exception_rule_fields import (
     values_of,
 )
 from web.dashboard.page import Change, DashboardPage, next_state, redirect_with_notice, state_of
+from web.dashboard.rule_uses import last_weeks, pulls_by_day, uses_by_day
 from web.dashboard.scopes import FIND, offer
+from web.instants import instant_in_zone
 from web.operations import Call, OperationError
 
 _SENT = (*FIELDS, FIND, "do", "shown")
@@ -191,7 +193,7 @@ class ExceptionRulePage(RuleForm):
     def _show(self, item_id: str, error: OperationError | None = None, preview: Any = None) -> Response:
         rule, uses = self.read(
             Call("get_exception_rule", {"ruleId": item_id}),
-            Call("list_exceptions", query={"limit": 25, "ruleId": item_id}),
+            Call("list_exceptions", query={"limit": 100, "ruleId": item_id}),
         )
         chosen = rule["appliesTo"].get("scheduleIds", [])
         names = self.schedules(chosen) if chosen else {}
@@ -201,11 +203,19 @@ class ExceptionRulePage(RuleForm):
             "editable": values_of(rule) is not None,
             "freezes": FREEZES,
             "schedules": [names[each] for each in chosen],
-            "uses": uses["data"],
+            **self._uses(uses),
             "preview": preview,
             "words": words_of(parse_allow(rule["allow"])),
         }
         return self.show_form("exception_rule.html", error, {}, **values)
+
+    def _uses(self, listed: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the page shows of the newest exceptions of the rule, in the zone of the organisation."""
+        timezone = g.member.settings["timezone"]
+        uses = uses_by_day(listed["data"], timezone)
+        today = instant_in_zone(self.context.clock(), timezone).date()
+        more = listed["nextCursor"] is not None
+        return {"uses": uses, "pulls": pulls_by_day(uses), "weeks": last_weeks(today), "zone": timezone, "more": more}
 
 
 def words_of(allow: Allow) -> list[Any]:

@@ -8,12 +8,11 @@ from rules.access.permissions import SYSTEM
 from rules.notifications.sentences import sentence_of
 from services.core.unit_of_work import GITHUB_CALLER, Caller
 from services.exception_rules.changes import judge_again
-from services.pull_requests.views import views
-from services.repositories.tracked_pull_requests import TrackedPullRequest, select_tracked
 from services.slack.facts import request_facts
 from tests import factories
 from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import Harness
+from tests.jobs.exception_rules.answers import rules_of_pull
 from tests.jobs.exception_rules.conftest import AddRule
 from tests.jobs.exception_rules.people import APPROVED, HOTFIX, People
 from tests.jobs.pull_request_exceptions.grants import check, notify
@@ -139,11 +138,7 @@ def test_pull_request_shows_what_each_rule_misses(
     people.label(pull, "mallory")
     lets_in(harness, pull)
 
-    with harness.uow_factory.open(Caller(harness.organization.id, SYSTEM, "api", BUSINESS)) as uow:
-        rows = [TrackedPullRequest(*row) for row in uow.session.execute(select_tracked(uow))]
-        [shown] = views(uow, rows)
-
-    [rule] = shown["exception_rules"]
+    [rule] = rules_of_pull(harness)
     assert (rule["rule_name"], rule["outcome"]) == ("Hotfixes", "missed")
     assert rule["conditions"] == [
         {

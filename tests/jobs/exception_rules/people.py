@@ -1,13 +1,18 @@
 """Who does what to a pull request at GitHub, in tests of rules."""
 
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
 
 import requests
 
-from tests.harness.github_harness import Harness
+from services.core.unit_of_work import Caller, UnitOfWork
+from tests.factories.plans import BUSINESS
+from tests.harness.github_harness import ADA, Harness
 from tests.jobs.pull_request_exceptions.grants import pass_by
 from tools.fake_github.model.records import PullRequest
+from tools.fake_github.model.teams import delete_team
+from tools.fake_github.model.world import Actor
 
 CAPTAINS = "acme/captains"
 BY_CAPTAINS = {"teams": [CAPTAINS]}
@@ -34,6 +39,12 @@ class People:
     def set_captains(self, *logins: str) -> int:
         """Say who is in the team of captains; return its id."""
         return self._harness.fake_github.organization("acme").team_named("captains", *logins)
+
+    def delete_captains(self) -> None:
+        """Delete the team of captains."""
+        github = self._harness.fake_github
+        with github.world.lock:
+            delete_team(github.world, Actor(github.maintainer), github.organization("acme").account, "captains")
 
     def call(self, login: str, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
         """Do something at GitHub as one of them."""
@@ -72,3 +83,8 @@ class People:
 
     def _wait(self) -> None:
         pass_by(self._harness, seconds=30)
+
+
+def edits(harness: Harness) -> AbstractContextManager[UnitOfWork]:
+    """Open a unit of work in which an administrator edits rules."""
+    return harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS))

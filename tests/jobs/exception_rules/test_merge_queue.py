@@ -1,21 +1,16 @@
 """Rules and merge queues, asked of GitHub: a group is merged only while a rule lets in each of its members."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
 
 import pytest
 
-from services.core.unit_of_work import Caller
 from services.exception_rules.changes import change, delete
-from tests.factories.plans import BUSINESS
 from tests.faults.test_merge_queue import enqueue, groups, report
-from tests.harness.github_harness import ADA, Builder, Harness
+from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue
 from tests.jobs.exception_rules.conftest import AddRule
-from tests.jobs.exception_rules.people import HOTFIX, People
+from tests.jobs.exception_rules.people import HOTFIX, People, edits
 from tools.fake_github.model.refusals import Refusal
-from tools.fake_github.model.teams import delete_team
-from tools.fake_github.model.world import Actor
 
 both_strategies = pytest.mark.parametrize("strategy", ["ALLGREEN", "HEADGREEN"])
 
@@ -100,10 +95,6 @@ def test_freeze_leaves_the_groups_whose_members_all_meet_a_rule(
     assert queue.merged_after_builds() == list(range(1, in_front + 1))
 
 
-def edits(harness: Harness) -> Any:
-    return harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS))
-
-
 def take_label(queue: Queue, _rule_id: str) -> None:
     queue.people.unlabel(queue.pulls[1], "captain")
 
@@ -117,9 +108,7 @@ def empty_team(queue: Queue, _rule_id: str) -> None:
 
 
 def delete_the_team(queue: Queue, _rule_id: str) -> None:
-    github = queue.harness.fake_github
-    with github.world.lock:
-        delete_team(github.world, Actor(github.maintainer), github.organization("acme").account, "captains")
+    queue.people.delete_captains()
 
 
 def disable_rule(queue: Queue, rule_id: str) -> None:

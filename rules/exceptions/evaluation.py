@@ -81,8 +81,13 @@ class Evidence:
 
     def members_of(self, team: str) -> frozenset[int]:
         """Return the ids of a team's members. Raise `UnknownFactError`."""
-        known, unknown = self.identities.teams.get(team), Unknown(f"the team @{team} is not known")
-        return _known(unknown if known is None else self.members.get(known.id, unknown))
+        known = self.identities.teams.get(team)
+        members = None if known is None else self.members.get(known.id)
+        if members is None:
+            raise UnknownFactError(f"the team @{team} is not known")
+        if isinstance(members, Unknown):
+            raise UnknownFactError(f"GitHub does not say who is in @{team} ({members.why})")
+        return members
 
     def is_later(self, at: datetime, *instants: datetime) -> bool:
         """True if something was done after the head was last force-pushed, the base changed, and after instants."""

@@ -164,7 +164,7 @@ def test_rule_lets_in_what_meets_its_conditions(condition: dict[str, Any], facts
         (
             HOTFIX,
             {"members": {7: Unknown("the App may not read teams")}},
-            "It is not known: the App may not read teams.",
+            "It is not known: GitHub does not say who is in @acme/captains (the App may not read teams).",
         ),
         (HOTFIX, {"members": {}}, "It is not known: the team @acme/captains is not known."),
         (HOTFIX, {"members": {7: frozenset()}}, "It was set by captain."),

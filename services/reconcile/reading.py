@@ -82,23 +82,23 @@ class Reading:
                     self._facts_left.extend(sorted(wanted, key=lambda head: head.rank))
         return shown_checks(complete)
 
-    def read_facts(self, limit: int | None = None) -> None:
-        """Read further facts of heads, of so many at most, and let verdicts follow them.
+    def read_facts(self, limit: int) -> bool:
+        """Read further facts of heads, of so many at most, and let verdicts follow them; True if it has read any.
 
         What the rate limits do not allow is left. Raise LeaseLostError.
         """
         state, observer = self._state, self._state.observers.facts
         if observer is None or not self._facts_left or state.installation_error is not None:
-            return
-        heads = [self._facts_left.popleft() for _ in range(min(limit or len(self._facts_left), len(self._facts_left)))]
+            return False
+        heads = [self._facts_left.popleft() for _ in range(min(limit, len(self._facts_left)))]
         try:
             facts = observer.read(state.client, heads, self._require_query)
         except ThrottledError:
             self._facts_left.extendleft(reversed(heads))
-            return
+            return False
         except GitHubError as error:
             state.errors |= dict.fromkeys(state.pending, error)
-            return
+            return False
         with state.leased(state.pending, lambda uow: observer.lock(uow, facts, state.pending)) as leased:
             held = {branch.id: branch for branch in state.batch.branches if branch.own_check in leased.held}
             changed = [held[branch_id] for branch_id in observer.apply(leased.uow, facts, held)]
@@ -106,6 +106,7 @@ class Reading:
                 mark_patterns(leased, [(branch.repository_id, branch.name) for branch in changed])
         if facts.error is not None:
             state.errors |= dict.fromkeys(self._own_checks(heads), facts.error)
+        return True
 
     @property
     def waiting(self) -> set[int]:

@@ -51,10 +51,10 @@ MAX_EVALUATION_AGE = 3.0
 
 A call that begins before then has ended, by its deadline, when the lease ends under which it was made.
 """
-FACTS_BEFORE_WRITING = 100
-"""Heads of which further facts are read before anything is written, the most mergeable first."""
+FACTS_AT_ONCE = 100
+"""Heads of which further facts are read at once: the most mergeable before anything is written, the others after."""
 TIME_SLICE = 1.0
-"""Seconds of writing after which another installation that waits goes first."""
+"""Seconds of writing, or of reading further facts, after which another installation that waits goes first."""
 
 
 class OutdatedEvaluationError(Exception):
@@ -110,14 +110,27 @@ class Pass:
         planned: deque[CheckUpdate] = deque()
         try:
             shown = self.reading.mirror(self.reading.fetch())
-            self.reading.read_facts(FACTS_BEFORE_WRITING)
+            self.reading.read_facts(FACTS_AT_ONCE)
             self._plan_and_write(planned, shown)
-            if self.reading.waiting and not planned and self.state.wait <= NO_WAIT:
-                self.reading.read_facts()
+            if not planned and self._read_other_facts():
                 self._plan_and_write(planned, {})
         except LeaseLostError:
             self.state.pending.clear()  # their new holders go on
         self._end(planned)
+
+    def _read_other_facts(self) -> bool:
+        """Read the facts that are left until the limits are used up, or another installation goes first.
+
+        True if any were left. What was read is not read again by the next pass, unless the branch is read back.
+        """
+        if not self.reading.waiting:
+            return False
+        end_of_slice = monotonic() + TIME_SLICE
+        is_kept = not any(branch.read_back for branch in self.state.batch.branches)
+        while self.state.wait <= NO_WAIT and self.reading.read_facts(FACTS_AT_ONCE):
+            if is_kept and monotonic() > end_of_slice and self._others_wait():
+                break
+        return True
 
     def _plan_and_write(self, planned: deque[CheckUpdate], shown: ReadChecks) -> None:
         planned.extend(self._plan(shown))
@@ -261,16 +274,13 @@ class Pass:
 
     def _take_finished(self) -> list[Progress]:
         """Take the checks that wait for nothing out of the pending ones."""
-        waiting = self.reading.waiting
         finished = [
             check_id
             for check_id in self.state.pending
-            if check_id in self.evaluated
-            and not self.unwritten[check_id]
-            and check_id not in self.state.errors
-            and check_id not in waiting
+            if check_id in self.evaluated and not self.unwritten[check_id] and check_id not in self.state.errors
         ]
-        return [self._progress(self.state.pending.pop(check_id)) for check_id in finished]
+        waiting = self.reading.waiting if finished else ()
+        return [self._progress(self.state.pending.pop(check_id)) for check_id in finished if check_id not in waiting]
 
     def _pause(self, installation_error: GitHubError | None, wait: timedelta) -> None:
         """Keep every worker away from the installation while its limits are used up, and learn from a refusal."""

@@ -1,0 +1,89 @@
+"""Facts of many heads are read in turns with other installations."""
+
+import pytest
+
+from services.reconcile import reconciler
+from tests import factories
+from tests.harness.github_harness import Builder, Harness
+from tests.jobs.exception_rules.conftest import AddRule
+from tests.jobs.exception_rules.people import HOTFIX, People
+from tests.jobs.pull_request_exceptions.grants import notify
+
+
+@pytest.fixture
+def many(harness: Harness, build: Builder, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three heads into a frozen branch, each with the label of a captain: for one slice these are many."""
+    pulls = build("web", pulls=3)
+    for pull in pulls:
+        people.write(pull, "author")
+    harness.freeze()
+    harness.run_until_idle()
+    for pull in pulls:
+        people.label(pull, "captain")
+    monkeypatch.setattr(reconciler, "FACTS_AT_ONCE", 1)
+    monkeypatch.setattr(reconciler, "TIME_SLICE", 0)
+
+
+def let_in(harness: Harness) -> int:
+    """Return how many of the three heads GitHub would merge."""
+    return sum(harness.conclusions()[f"acme/web#{number}"] == "success" for number in (1, 2, 3))
+
+
+def have_another_wait(harness: Harness) -> None:
+    """Add another installation, with a branch whose check is due; it is the turn of the first one."""
+    globex = harness.fake_github.organization("globex")
+    record = globex.repository("app").requires("change-freeze/main").record
+    globex.repository("app").pull_request()
+    installed = globex.installed()
+    organization = factories.organization(harness.session, "Globex")
+    factories.installation(
+        harness.session, organization, "globex", id=installed.id, permissions=dict(installed.permissions)
+    )
+    repository = factories.repository(
+        harness.session, organization, "globex/app", github_id=record.id, node_id=record.node_id
+    )
+    factories.branch(harness.session, repository, "main", due_at=factories.now(), wanted_generation=1)
+    harness.session.commit()
+    harness.reconciler.turn.after = 0
+
+
+def test_pass_leaves_facts_to_its_next_turn_while_another_installation_waits(
+    harness: Harness, many: None, add_rule: AddRule
+) -> None:
+    add_rule(HOTFIX)
+    notify(harness)
+    have_another_wait(harness)
+
+    harness.reconciler.run_pass()
+    before = let_in(harness), harness.conclusions()["globex/app#1"]
+    harness.reconciler.run_pass()
+    between = let_in(harness), harness.conclusions()["globex/app#1"]
+    harness.run_until_idle()
+
+    assert (before, between) == ((2, None), (2, "success"))
+    assert let_in(harness) == 3
+
+
+def test_pass_reads_all_facts_while_no_other_installation_waits(
+    harness: Harness, many: None, add_rule: AddRule
+) -> None:
+    add_rule(HOTFIX)
+    notify(harness)
+
+    harness.reconciler.run_pass()
+
+    assert let_in(harness) == 3
+
+
+def test_branch_that_is_read_back_gets_all_of_its_facts_in_one_pass(
+    harness: Harness, many: None, add_rule: AddRule
+) -> None:
+    """What an interrupted pass has read would not be trusted by the next one, which would get no further."""
+    add_rule(HOTFIX)
+    notify(harness)
+    harness.request_read_back()
+    have_another_wait(harness)
+
+    harness.reconciler.run_pass()
+
+    assert let_in(harness) == 3

@@ -42,6 +42,7 @@ APPROVED = {"approvals": {"fromTeam": "acme/captains", "atLeast": 1}}
 
 NO_APPROVAL = "It has 0, not counting those who wrote the head."
 OWN_LABEL = "It was set by captain, who wrote the head."
+CHANGED_LABEL = "The label was renamed or changed after it was set; set it again."
 OLD_LABEL = "It was set before this head and base were seen; set it again."
 
 
@@ -93,6 +94,7 @@ def judge(
         ({"paths": {"onlyMatching": ["docs/**"], "noneMatching": ["docs/api/**"]}}, {}),
         (HOTFIX, {}),
         (HOTFIX, {"labels": (Label("Hotfix", CAPTAIN, LATER),)}),
+        (HOTFIX, {"labels": (Label("hotfix", CAPTAIN, LATER, changed_at=LATER - timedelta(seconds=1)),)}),
         (FROM_BOT, {"author": BOT, "commits": (commit(BOT, OLD_HEAD), commit(BOT))}),
         (FROM_BOT, {"author": BOT, "commits": (commit(BOT, committer_id=99, by_github=True),)}),
         (APPROVED, {}),
@@ -137,7 +139,12 @@ def test_rule_lets_in_what_meets_its_conditions(condition: dict[str, Any], facts
         (
             HOTFIX,
             {"labels": (Label("hotfix", CAPTAIN, LATER, changed_at=LATER),)},
-            "The label was renamed or changed after it was set; set it again.",
+            CHANGED_LABEL,
+        ),
+        (
+            HOTFIX,
+            {"labels": (Label("hotfix", CAPTAIN, LATER, changed_at=LATER + timedelta(seconds=1)),)},
+            CHANGED_LABEL,
         ),
         (HOTFIX, {"author": CAPTAIN}, OWN_LABEL),
         (

@@ -44,6 +44,13 @@ class JudgedPull:
     trusts_kept: bool
     """False where everything is read again: the branch is read back."""
     rank: int
+    is_let_in: bool = False
+    """Whether a rule lets it in now."""
+
+    @property
+    def urgency(self) -> int:
+        """Place in the order of reading, smallest first: what is let in, since that may have to end; then by rank."""
+        return 0 if self.is_let_in else 1 + self.rank
 
     @property
     def is_recent(self) -> bool:
@@ -99,7 +106,7 @@ class FactsReader:
         kinds = _kinds(pulls)
         unread: list[JudgedPull] = []
         pulls = [pull for pull in pulls if pull.branch.all_rules()]
-        for pull in sorted(pulls, key=lambda pull: pull.rank):
+        for pull in sorted(pulls, key=lambda pull: pull.urgency):
             kept = self._kept(pull, kinds)
             if kept is None:
                 unread.append(pull)

@@ -28,13 +28,15 @@ _PULLS = (
     .execution_options(populate_existing=True)
 )
 _EXCEPTED = select(
-    PullRequestException.branch_id, PullRequestException.pull_request_id, PullRequestException.freeze_id
+    PullRequestException.branch_id,
+    PullRequestException.pull_request_id,
+    PullRequestException.freeze_id,
+    PullRequestException.rule_name,
 ).where(
     is_one_of(PullRequestException.freeze_id, "freezes"),
     is_one_of(PullRequestException.branch_id, "branches"),
     PullRequestException.is_open,
     PullRequestException.decision == "granted",
-    PullRequestException.rule_name.is_(None),
 )
 
 
@@ -67,7 +69,12 @@ class RulesInPasses:
         if not ruled:
             return []
         values = {"branches": list(ruled), "freezes": freezes_of(ruled.values())}
-        excepted = {tuple(row) for row in uow.session.execute(_EXCEPTED, values)}
+        excepted, let_in = set(), set()
+        for on_branch, pull_id, freeze_id, rule_name in uow.session.execute(_EXCEPTED, values):
+            if rule_name is None:
+                excepted.add((on_branch, pull_id, freeze_id))
+            else:
+                let_in.add((on_branch, pull_id))
         mirrored = {(branch_id, pull.number): pull for branch_id, pull in uow.session.execute(_PULLS, values)}
         judged: list[JudgedPull] = []
         for branch_id, found in heads:
@@ -90,6 +97,7 @@ class RulesInPasses:
                         found_at=uow.now,
                         trusts_kept=branch_id not in read_back,
                         rank=pull.merge_rank,
+                        is_let_in=(branch_id, pull.id) in let_in,
                     )
                 )
         return judged

@@ -28,8 +28,8 @@ class HeadOfFacts(Protocol):
         """The branch that it could be merged into."""
 
     @property
-    def rank(self) -> int:
-        """How soon."""
+    def urgency(self) -> int:
+        """Place in the order of reading, smallest first."""
 
 
 class FactsObserver(Protocol):

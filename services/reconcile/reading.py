@@ -23,7 +23,7 @@ class Reading:
         self.readable: set[int] = set()
         """The checks whose branches were all read, as far as they have to be: their heads can be evaluated."""
         self._facts_left: deque[HeadOfFacts] = deque()
-        """The heads of which another domain has to read further facts, the most mergeable first."""
+        """The heads of which another domain has to read further facts, the most urgent first."""
 
     def fetch(self) -> tuple[FetchedHeads, dict[str, datetime]]:
         """Read the open heads of the branches, those that are read back last; return when each reading began."""
@@ -79,7 +79,7 @@ class Reading:
                 if state.observers.facts is not None:
                     read_back = {branch.id for branch, _found in held if branch.read_back}
                     wanted = state.observers.facts.find(leased.uow, heads, read_back)
-                    self._facts_left.extend(sorted(wanted, key=lambda head: head.rank))
+                    self._facts_left.extend(sorted(wanted, key=lambda head: head.urgency))
         return shown_checks(complete)
 
     def read_facts(self, limit: int) -> bool:

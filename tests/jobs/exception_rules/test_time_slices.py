@@ -75,6 +75,25 @@ def test_pass_reads_all_facts_while_no_other_installation_waits(
     assert let_in(harness) == 3
 
 
+def test_what_a_rule_lets_in_is_judged_first(harness: Harness, many: None, add_rule: AddRule, people: People) -> None:
+    """Else its exception could outlast its facts for as long as the others take turns."""
+    add_rule(HOTFIX)
+    first, second, last = harness.fake_github.organization("acme").repository("web").record.pulls.values()
+    for pull in (first, second):
+        people.unlabel(pull, "captain")
+    last.draft = True
+    notify(harness)
+    harness.run_until_idle()
+    assert let_in(harness) == 1
+
+    people.unlabel(last, "captain")
+    notify(harness)
+    have_another_wait(harness)
+    harness.reconciler.run_pass()
+
+    assert let_in(harness) == 0
+
+
 def test_branch_that_is_read_back_gets_all_of_its_facts_in_one_pass(
     harness: Harness, many: None, add_rule: AddRule
 ) -> None:

@@ -18,7 +18,7 @@ from integrations.github.signatures import sign
 from integrations.slack import signatures as slack_signatures
 from integrations.stripe import signatures
 from schemas.contract import Operation, load_contract, parse_contract
-from tests.harness.response_conformance import checked_client
+from tests.harness.response_conformance import check_conformance, checked_client
 from tools.contract.document import Document
 from tools.fake_slack.settings import SIGNING_SECRET
 from tools.fuzz.fixtures.call_fixtures import CallFixtures, open_call_fixtures
@@ -70,7 +70,7 @@ class Stage:
         self.prepared.set_up(folder / "openapi.json", self.organization["id"])
         self.document = Document(parse_contract((folder / "openapi.json").read_bytes()).document)
         self.fixtures.ensure_example_person()
-        self.http = checked_client(report["baseUrl"])
+        self.http = checked_client(report["baseUrl"], check_conformance)
 
     def request(self, operation: Operation, media_type: str, name: str) -> Request:
         """Return an example with the ids of real objects."""

@@ -16,19 +16,26 @@ Check = Callable[[str, httpx.Response], None]
 _further_checks: list[Check] = []
 
 
-def check_answer(response: httpx.Response) -> None:
-    """Read an answer, and fail unless the contract documents it; answers of other routes are let through."""
+def check_conformance(response: httpx.Response) -> str | None:
+    """Read an answer, and fail unless the contract documents it; return the id of its operation, if it has one."""
     response.read()
     operation_id = operation_id_of(response.request)
     if operation_id is not None:
         assert_conforms(operation_id, response)
+    return operation_id
+
+
+def check_answer(response: httpx.Response) -> None:
+    """Check that an answer conforms, and whatever else is checked now."""
+    operation_id = check_conformance(response)
+    if operation_id is not None:
         for check in _further_checks:
             check(operation_id, response)
 
 
-def checked_client(base_url: str) -> httpx.Client:
+def checked_client(base_url: str, check: Callable[[httpx.Response], object] = check_answer) -> httpx.Client:
     """Return a client that checks whatever it is answered."""
-    return client_of(base_url, event_hooks={"response": [check_answer]})
+    return client_of(base_url, event_hooks={"response": [check]})
 
 
 @contextmanager

@@ -51,8 +51,10 @@ MAX_EVALUATION_AGE = 3.0
 
 A call that begins before then has ended, by its deadline, when the lease ends under which it was made.
 """
-FACTS_AT_ONCE = 100
-"""Heads of which further facts are read at once: the most mergeable before anything is written, the others after."""
+FACTS_AT_ONCE = 25
+"""Heads of which further facts are read at once. Some of them take a call for each head, or many."""
+FACTS_BEFORE_WRITING = 100
+"""Heads of which further facts are read before anything is written at most, the most mergeable first."""
 TIME_SLICE = 1.0
 """Seconds of writing, or of reading further facts, after which another installation that waits goes first."""
 
@@ -110,13 +112,20 @@ class Pass:
         planned: deque[CheckUpdate] = deque()
         try:
             shown = self.reading.mirror(self.reading.fetch())
-            self.reading.read_facts(FACTS_AT_ONCE)
+            self._read_first_facts()
             self._plan_and_write(planned, shown)
             if not planned and self._read_other_facts():
                 self._plan_and_write(planned, {})
         except LeaseLostError:
             self.state.pending.clear()  # their new holders go on
         self._end(planned)
+
+    def _read_first_facts(self) -> None:
+        """Read the facts of the most mergeable heads, until a time slice is over: what is to be blocked waits."""
+        end_of_slice = monotonic() + TIME_SLICE
+        for _ in range(0, FACTS_BEFORE_WRITING, FACTS_AT_ONCE):
+            if not self.reading.read_facts(FACTS_AT_ONCE) or monotonic() > end_of_slice:
+                return
 
     def _read_other_facts(self) -> bool:
         """Read the facts that are left until the limits are used up, or another installation goes first.

@@ -1,12 +1,15 @@
 """Facts of many heads are read in turns with other installations."""
 
+from collections import Counter
+
 import pytest
 
 from services.reconcile import reconciler
 from tests import factories
 from tests.harness.github_harness import Builder, Harness
 from tests.jobs.exception_rules.conftest import AddRule
-from tests.jobs.exception_rules.people import HOTFIX, People
+from tests.jobs.exception_rules.people import FROM_BOT, HOTFIX, People
+from tests.jobs.exception_rules.test_changes_while_read import interrupt
 from tests.jobs.pull_request_exceptions.grants import notify
 
 
@@ -105,4 +108,25 @@ def test_branch_that_is_read_back_gets_all_of_its_facts_in_one_pass(
 
     harness.reconciler.run_pass()
 
+    assert let_in(harness) == 3
+
+
+def test_what_is_to_be_blocked_waits_for_the_facts_of_a_time_slice(
+    harness: Harness, build: Builder, people: People, add_rule: AddRule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commits of each head take a call of their own."""
+    for pull in build("web", pulls=3):
+        people.write(pull, "bot", verified=True)
+    harness.run_until_idle()
+    monkeypatch.setattr(reconciler, "FACTS_AT_ONCE", 1)
+    monkeypatch.setattr(reconciler, "TIME_SLICE", 0)
+    add_rule(FROM_BOT)
+    harness.freeze()
+    harness.fake_github.calls.reset()
+    before: Counter[str] = Counter()
+    interrupt(monkeypatch, "write_checks", lambda: before.update(harness.fake_github.calls.by_operation), lambda: None)
+
+    harness.reconciler.run_pass()
+
+    assert [count for name, count in before.items() if name.endswith("/commits")] == [1]
     assert let_in(harness) == 3

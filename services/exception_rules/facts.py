@@ -128,8 +128,10 @@ class FactsReader:
         trusts_kept = all(pull.trusts_kept for pull in findings.pulls)
         with self._lock:
             kept = self._members.get(key)
-        if kept is not None and trusts_kept and now - kept[0] < MEMBERS_LAST and kept[1] == changed_at:
-            return kept[2]
+        if kept is not None and kept[1] == changed_at:
+            age = now - kept[0]
+            if age <= timedelta(0) or (trusts_kept and age < MEMBERS_LAST):  # read since the pulls were found, or kept
+                return kept[2]
         try:
             members = client.team_members(team.organization_id, team.id)
         except GitHubError as error:

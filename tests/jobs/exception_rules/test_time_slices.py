@@ -105,10 +105,12 @@ def test_branch_that_is_read_back_gets_all_of_its_facts_in_one_pass(
     notify(harness)
     harness.request_read_back()
     have_another_wait(harness)
+    harness.fake_github.calls.reset()
 
     harness.reconciler.run_pass()
 
     assert let_in(harness) == 3
+    assert [count for name, count in harness.fake_github.calls.by_operation.items() if name.endswith("/members")] == [1]
 
 
 def test_what_is_to_be_blocked_waits_for_the_facts_of_a_time_slice(

@@ -54,7 +54,7 @@ A call that begins before then has ended, by its deadline, when the lease ends u
 FACTS_AT_ONCE = 25
 """Heads of which further facts are read at once. Some of them take a call for each head, or many."""
 FACTS_BEFORE_WRITING = 100
-"""Heads of which further facts are read before anything is written at most, the most mergeable first."""
+"""Heads of which further facts are read before anything is written at most, the most urgent first."""
 TIME_SLICE = 1.0
 """Seconds of writing, or of reading further facts, after which another installation that waits goes first."""
 
@@ -121,7 +121,7 @@ class Pass:
         self._end(planned)
 
     def _read_first_facts(self) -> None:
-        """Read the facts of the most mergeable heads, until a time slice is over: what is to be blocked waits."""
+        """Read the facts of the most urgent heads, until a time slice is over: what is to be blocked waits."""
         end_of_slice = monotonic() + TIME_SLICE
         for _ in range(0, FACTS_BEFORE_WRITING, FACTS_AT_ONCE):
             if not self.reading.read_facts(FACTS_AT_ONCE) or monotonic() > end_of_slice:

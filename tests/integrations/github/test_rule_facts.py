@@ -276,37 +276,6 @@ class TestCommits:
         assert isinstance(simulated.client.commits_of("acme", "web", pull.number, judged), Unknown)
 
 
-class TestPushers:
-    def ask(self, simulated: SimulatedGitHub, pull: PullRequest) -> frozenset[int]:
-        return known(simulated.client.pushers_of("acme", "web", facts(simulated, pull).head_branch))
-
-    def test_pushers_are_who_pushed_whatever_the_commits_say(self, simulated: SimulatedGitHub, people: People) -> None:
-        pull = simulated.web.pull_request()
-        people.write(pull, ("ada", None, True))
-        people.force_push(pull, "mallory")
-        assert self.ask(simulated, pull) == {people.id("maintainer"), people.id("mallory")}
-
-    def test_pushes_to_an_earlier_branch_of_that_name_do_not_count(
-        self, simulated: SimulatedGitHub, people: People
-    ) -> None:
-        pull = simulated.web.pull_request()
-        people.force_push(pull, "mallory")
-        people.make_again(pull, "bob")
-        assert self.ask(simulated, pull) == {people.id("bob")}
-
-    @pytest.mark.parametrize(("count", "looked_through"), [(298, True), (300, False)])
-    def test_pushers_are_known_of_three_hundred_pushes(
-        self, simulated: SimulatedGitHub, people: People, count: int, looked_through: bool
-    ) -> None:
-        pull = simulated.web.pull_request()
-        for _ in range(count):
-            people.force_push(pull, "mallory")
-        branch, before = facts(simulated, pull).head_branch, simulated.host.calls.total
-        found = simulated.client.pushers_of("acme", "web", branch)
-        assert isinstance(found, Unknown) != looked_through
-        assert simulated.host.calls.total == before + 3
-
-
 SHA = "a" * 40
 ADA = {"__typename": "User", "login": "ada", "databaseId": 5}
 WHOLE = {"pageInfo": {"hasNextPage": False}}

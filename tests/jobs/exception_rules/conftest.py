@@ -33,6 +33,19 @@ def pull(harness: Harness, build: Builder, people: People) -> PullRequest:
 
 
 @pytest.fixture
+def pulls(harness: Harness, build: Builder, people: People) -> list[PullRequest]:
+    """Return three pull requests into a frozen branch, each with the label of a captain."""
+    pulls = build("web", pulls=3)
+    for pull in pulls:
+        people.write(pull, "author")
+    harness.freeze()
+    harness.run_until_idle()
+    for pull in pulls:
+        people.label(pull, "captain")
+    return pulls
+
+
+@pytest.fixture
 def add_rule(harness: Harness, people: People) -> AddRule:
     """Add a rule; its names have the ids that accounts and teams have at GitHub now."""
 

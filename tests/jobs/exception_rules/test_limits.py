@@ -8,7 +8,7 @@ from rules.access.permissions import Actor
 from services.core.unit_of_work import Caller
 from services.pull_request_exceptions.decisions import revoke
 from tests.factories.plans import BUSINESS
-from tests.harness.github_harness import Builder, Harness
+from tests.harness.github_harness import Harness
 from tests.jobs.exception_rules.conftest import AddRule
 from tests.jobs.exception_rules.people import FROM_BOT, HOTFIX, People
 from tests.jobs.pull_request_exceptions.grants import notify
@@ -22,19 +22,6 @@ def let_in(harness: Harness) -> set[str]:
     notify(harness)
     harness.run_until_idle()
     return {name for name, conclusion in harness.conclusions().items() if conclusion == "success"}
-
-
-@pytest.fixture
-def pulls(harness: Harness, build: Builder, people: People) -> list[PullRequest]:
-    """Return three pull requests into a frozen branch, each with the label of a captain."""
-    pulls = build("web", pulls=3)
-    for pull in pulls:
-        people.write(pull, "author")
-    harness.freeze()
-    harness.run_until_idle()
-    for pull in pulls:
-        people.label(pull, "captain")
-    return pulls
 
 
 def test_rule_lets_in_as_many_as_its_limit(harness: Harness, pulls: list[PullRequest], add_rule: AddRule) -> None:

@@ -11,20 +11,15 @@ from tests.jobs.exception_rules.conftest import AddRule
 from tests.jobs.exception_rules.people import FROM_BOT, HOTFIX, People
 from tests.jobs.exception_rules.test_changes_while_read import interrupt
 from tests.jobs.pull_request_exceptions.grants import notify
+from tools.fake_github.model.records import PullRequest
 
 
 @pytest.fixture
-def many(harness: Harness, build: Builder, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three heads into a frozen branch, each with the label of a captain: for one slice these are many."""
-    pulls = build("web", pulls=3)
-    for pull in pulls:
-        people.write(pull, "author")
-    harness.freeze()
-    harness.run_until_idle()
-    for pull in pulls:
-        people.label(pull, "captain")
+def many(pulls: list[PullRequest], monkeypatch: pytest.MonkeyPatch) -> list[PullRequest]:
+    """Return three pull requests with the label of a captain: for one slice these are many."""
     monkeypatch.setattr(reconciler, "FACTS_AT_ONCE", 1)
     monkeypatch.setattr(reconciler, "TIME_SLICE", 0)
+    return pulls
 
 
 def let_in(harness: Harness) -> int:
@@ -51,7 +46,7 @@ def have_another_wait(harness: Harness) -> None:
 
 
 def test_pass_leaves_facts_to_its_next_turn_while_another_installation_waits(
-    harness: Harness, many: None, add_rule: AddRule
+    harness: Harness, many: list[PullRequest], add_rule: AddRule
 ) -> None:
     add_rule(HOTFIX)
     notify(harness)
@@ -68,7 +63,7 @@ def test_pass_leaves_facts_to_its_next_turn_while_another_installation_waits(
 
 
 def test_pass_reads_all_facts_while_no_other_installation_waits(
-    harness: Harness, many: None, add_rule: AddRule
+    harness: Harness, many: list[PullRequest], add_rule: AddRule
 ) -> None:
     add_rule(HOTFIX)
     notify(harness)
@@ -78,10 +73,12 @@ def test_pass_reads_all_facts_while_no_other_installation_waits(
     assert let_in(harness) == 3
 
 
-def test_what_a_rule_lets_in_is_judged_first(harness: Harness, many: None, add_rule: AddRule, people: People) -> None:
+def test_what_a_rule_lets_in_is_judged_first(
+    harness: Harness, many: list[PullRequest], add_rule: AddRule, people: People
+) -> None:
     """Else its exception could outlast its facts for as long as the others take turns."""
     add_rule(HOTFIX)
-    first, second, last = harness.fake_github.organization("acme").repository("web").record.pulls.values()
+    first, second, last = many
     for pull in (first, second):
         people.unlabel(pull, "captain")
     last.draft = True
@@ -98,7 +95,7 @@ def test_what_a_rule_lets_in_is_judged_first(harness: Harness, many: None, add_r
 
 
 def test_branch_that_is_read_back_gets_all_of_its_facts_in_one_pass(
-    harness: Harness, many: None, add_rule: AddRule
+    harness: Harness, many: list[PullRequest], add_rule: AddRule
 ) -> None:
     """What an interrupted pass has read would not be trusted by the next one, which would get no further."""
     add_rule(HOTFIX)

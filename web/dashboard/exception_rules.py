@@ -67,9 +67,13 @@ class RuleForm(DashboardPage):
             return None
         body = body_of(given)
         try:
-            return self.context.call("preview_exception_rule", body={name: body[name] for name in _DRAFT}).content
+            return self.preview(body)
         except OperationError as error:
             raise at_fields(error, body) from None
+
+    def preview(self, rule: Mapping[str, Any]) -> Any:
+        """Return what a rule, or a draft of one, would let in now; raise OperationError."""
+        return self.context.call("preview_exception_rule", body={name: rule[name] for name in _DRAFT}).content
 
 
 class ExceptionRules(RuleForm):
@@ -183,8 +187,7 @@ class ExceptionRulePage(RuleForm):
                 return redirect_with_notice(address_of(self.path, item_id), f"{do}d")
             if do == "preview":
                 [rule] = self.read(Call("get_exception_rule", params))
-                draft = {name: rule[name] for name in _DRAFT}
-                return self._show(item_id, preview=self.context.call("preview_exception_rule", body=draft).content)
+                return self._show(item_id, preview=self.preview(rule))
         except OperationError as error:
             stale = error.status == 412
             return self._show(item_id, OperationError(412, error.code, _CHANGED) if stale else error)

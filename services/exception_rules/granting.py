@@ -11,13 +11,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import select, text
+from sqlalchemy import or_, select, text
 
 from models.checks import lock_affected
 from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
 from models.pull_requests import PullRequest
 from models.queries import NOW, is_one_of
+from models.repositories import WatchedBranch
 from rules.exceptions.evaluation import Evaluation
 from rules.exceptions.facts import GitHubAccount, RuleFacts, Unknown
 from rules.ids import new_id
@@ -42,15 +43,18 @@ _FREEZES = (
 _OPEN = (
     select(PullRequestException, PullRequest)
     .join(PullRequest, PullRequest.id == PullRequestException.pull_request_id)
+    .join(WatchedBranch, WatchedBranch.id == PullRequestException.branch_id)
     .where(
         is_one_of(PullRequestException.freeze_id, "freezes"),
         is_one_of(PullRequestException.branch_id, "branches"),
         PullRequestException.is_open,
+        or_(is_one_of(PullRequest.id, "pulls"), PullRequest.base_branch != WatchedBranch.name),
     )
     .order_by(PullRequestException.id)
     .with_for_update(of=PullRequestException)
     .execution_options(populate_existing=True)
 )
+"""Those of the pull requests that are judged, and of what goes into another branch now."""
 _REFUSED = select(
     PullRequestException.rule_id, PullRequestException.pull_request_id, PullRequestException.head_sha
 ).where(

@@ -62,13 +62,20 @@ class WebhookReceiver:
 def _read(connection: ssl.SSLSocket) -> Received:
     data = b""
     while b"\r\n\r\n" not in data:
-        data += connection.recv(4096) or b"\r\n\r\n"
+        data += _more(connection)
     head, _, body = data.partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
     while len(body) < int(headers.get("content-length", "0")):
-        body += connection.recv(65536)
+        body += _more(connection)
     return Received(first.split()[1], headers, body)
+
+
+def _more(connection: ssl.SSLSocket) -> bytes:
+    data = connection.recv(65536)
+    if not data:  # a sender that is killed in the middle
+        raise ConnectionResetError
+    return data
 
 
 @contextmanager

@@ -12,7 +12,9 @@ from schemas.contract import CONTRACT_PATH
 SEED = os.environ.get("FUZZ_SEED", "20261121")
 FUZZED_WITH_KEYS = ["all"]
 """The key of all scopes, whose part takes as long as the others together."""
-FUZZED_OTHERWISE = ["none", "garbage", "viewer", "freeze:read", "owner", "sign-in"]
+FUZZED_OTHERWISE = ["none", "owner", "sign-in"]
+FUZZED_AT_LENGTH_ONLY = ["garbage", "viewer", "freeze:read"]
+"""What these may call, `none` or `owner` may too; whom each operation refuses is in `test_credentials_matrix.py`."""
 PARTS = 2
 EXCUSED = {"retry_freeze", "claim_installation", "claim_slack_workspace", "generate_compat_access_token"}
 """What a run cannot call with success: it has no failed target, no one visits GitHub or Slack, the last one refuses."""

@@ -1,6 +1,6 @@
 """Schemathesis over the whole contract with keys, shortly, and which credentials it uses.
 
-`test_fuzz_without_keys.py` uses the others; `make fuzz` does it at length.
+`test_fuzz_without_keys.py` uses others; `make fuzz` does it at length, with all.
 """
 
 import re
@@ -8,7 +8,7 @@ import re
 import pytest
 
 from schemas.contract import load_contract
-from tests.contract.fuzzing import FUZZED_OTHERWISE, FUZZED_WITH_KEYS, fuzz
+from tests.contract.fuzzing import FUZZED_AT_LENGTH_ONLY, FUZZED_OTHERWISE, FUZZED_WITH_KEYS, fuzz
 from tools.fuzz.__main__ import OF_SIGN_IN
 from tools.fuzz.credentials import Credential, credentials_of, is_guarded
 from tools.sandbox.tenants import KEYS
@@ -31,7 +31,14 @@ def test_fuzzed_requests_with_a_key_get_only_answers_of_the_contract(tmp_path_fa
 
 
 def test_every_kind_of_credential_is_fuzzed() -> None:
-    assert sorted(FUZZED_WITH_KEYS + FUZZED_OTHERWISE) == sorted(CREDENTIALS)
+    assert sorted(FUZZED_WITH_KEYS + FUZZED_OTHERWISE + FUZZED_AT_LENGTH_ONLY) == sorted(CREDENTIALS)
+
+
+@pytest.mark.parametrize("kind", FUZZED_AT_LENGTH_ONLY)
+def test_what_a_kind_may_call_that_is_fuzzed_at_length_only_another_kind_may_call_too(kind: str) -> None:
+    others = [CREDENTIALS[each] for each in FUZZED_WITH_KEYS + FUZZED_OTHERWISE]
+    allowed = [one for one in OPERATIONS.values() if CREDENTIALS[kind].may_call(one)]
+    assert all(any(other.may_call(one) for other in others) for one in allowed)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ STATES: dict[str, tuple[Cause | None, ...]] = {
     "mixed": (suspend, allow_deletion),
 }
 """What befalls the two branches of a freeze, by the names of the pictures."""
+FIRST = ("freeze", "overview", "branch", "pull")
+"""The pages that begin with what they say of blocking; the others show it in rows, which look alike in each state."""
 LARGEST = """
     [...document.querySelectorAll('main *')].filter(e => [...e.childNodes].some(n => n.nodeType == 3 && n.data.trim()))
         .filter(e => e.checkVisibility() && !e.closest('.unseen'))
@@ -69,7 +71,9 @@ def test_pages_that_speak_of_blocking_are_accessible(
     freeze = start(acme, *STATES[state], enforced_at=enforced, **stopped)
     enter("admin")
     for name, path in pages_of(acme, freeze).items():
+        if name not in FIRST and state != "mixed":
+            continue
         browser.open(site + path)
         judge(browser, f"blocking-{state}-{name}")
-        if name in {"freeze", "overview", "branch", "pull"}:
+        if name in FIRST:
             assert browser.value(LARGEST) == "says", name

@@ -79,21 +79,15 @@ def test_rows_stay_readable_when_the_window_is_narrow(reader: Browser, site: str
     assert {name: size for name, size in sizes.items() if size < 16} == {}
 
 
-def test_buttons_and_fields_have_two_sizes(reader: Browser, site: str, pages: dict[str, str]) -> None:
+def test_every_page_has_controls_of_two_sizes_and_shows_ids_to_who_asks(
+    reader: Browser, site: str, pages: dict[str, str]
+) -> None:
     reader.resize(1280)
-    heights = {}
+    heights, shown = {}, {}
     for name, path in pages.items():
         reader.open(site + path)
-        heights[name] = reader.value(CONTROLS)
+        heights[name], shown[name] = reader.value(CONTROLS), reader.value(IDS)
     assert {name: each for name, each in heights.items() if not set(each) <= {32, 44}} == {}
-
-
-def test_ids_are_shown_when_people_ask_for_them(reader: Browser, site: str, pages: dict[str, str]) -> None:
-    reader.resize(1280)
-    shown = {}
-    for name, path in pages.items():
-        reader.open(site + path)
-        shown[name] = reader.value(IDS)
     assert {name: texts for name, texts in shown.items() if texts and name != "not-found"} == {}
     reader.open(site + pages["webhook"])
     reader.tab_to("Details of Freeze started, 1")

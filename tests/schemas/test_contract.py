@@ -1,5 +1,8 @@
 """Reading the contract."""
 
+import json
+from contextlib import suppress
+
 import pytest
 
 from schemas.contract import MIN_BODY_LIMIT, ContractError, load_contract, parse_contract, parse_yaml
@@ -35,6 +38,32 @@ def test_duplicate_key_is_an_error_with_its_line() -> None:
 def test_yaml_values_are_read_as_json_values() -> None:
     document = parse_yaml(b"{on: off, date: 2026-11-21, yes: true, number: 1, 200: ok}")
     assert document == {"on": "off", "date": "2026-11-21", "yes": True, "number": 1, "200": "ok"}
+
+
+@pytest.mark.parametrize("text", ["0", "-7", "1.5", "1.0e+20", "null", "~", "true", "'1'", "1:30", "0x1", "1_000"])
+def test_plain_value_is_read_as_json_or_as_text(text: str) -> None:
+    names = {"~": None, "'1'": "1"}
+    with suppress(ValueError):
+        names.setdefault(text, json.loads(text))
+    assert parse_yaml(f"a: [{text}]".encode()) == {"a": [names.get(text, text)]}
+
+
+def test_empty_value_is_null() -> None:
+    assert parse_yaml(b"a:\nb: |\n  1\n") == {"a": None, "b": "1\n"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"a: &b [1]\nc: *b", "no aliases, line 2"),
+        (b"a:\n  ? [1]\n  : 2", "a key that is not text, line 2"),
+        (b"a: 1\n---\nb: 2", "more than one document"),
+        (b"", "not an object"),
+    ],
+)
+def test_what_json_cannot_say_is_an_error(text: bytes, message: str) -> None:
+    with pytest.raises(ContractError, match=message):
+        parse_yaml(text)
 
 
 @pytest.mark.parametrize(

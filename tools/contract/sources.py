@@ -6,11 +6,11 @@ components that only they use; it is named after the tag, as its module of `hand
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
-from schemas.contract import METHODS, ContractError, read_yaml
+from schemas.contract import METHODS, ContractError, parse_yaml
 from tools.contract.document import Document, Place, Problem, inside_example
 
 FOLDER = "contract"
@@ -34,7 +34,7 @@ def merge(texts: Mapping[str, bytes]) -> tuple[Document, list[Problem], list[Pro
     problems: list[Problem] = []
     for name, text in {SHARED: b"", **texts}.items():
         try:
-            read[name] = read_yaml(text)
+            read[name] = parse_yaml(text), cast("yaml.Node", yaml.compose(text, yaml.CSafeLoader))
         except ContractError as error:
             problems.append(Problem(f"{FOLDER}/{name}", 1, "document", " ".join(str(error).split())))
     if problems:

@@ -118,7 +118,7 @@ class Process:
 def wait_until(
     condition: Callable[[], object],
     what: str,
-    patience: float = 20.0,
+    patience: float = 60.0,
     every: float = 0.03,
     explain: Callable[[], str] = lambda: "",
 ) -> float:

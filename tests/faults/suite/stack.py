@@ -47,7 +47,7 @@ from tools.mailbox import serve as serve_mail
 
 POSTGRES = {"fsync": "off", "full_page_writes": "off"}
 """Faster, and as safe as ever against the death of processes: only a machine that loses power would lose data."""
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds that a statement of ours waits for PostgreSQL to come back."""
 LOGIN = "change_freeze_service"
 """The login of the service's processes: it owns nothing."""

@@ -68,7 +68,7 @@ class Trap:
     _open: asyncio.Event = field(default_factory=asyncio.Event)
     _cut: bool = False
 
-    def wait(self, patience: float = 15.0) -> None:
+    def wait(self, patience: float = 60.0) -> None:
         """Wait until something is caught."""
         assert self.caught.wait(patience), f"nothing was caught on {self.wire.name} within {patience:.0f} s"
 

@@ -59,7 +59,7 @@ def trap_writes(stack: Stack, place: Place = "request") -> dict[Process, Trap]:
     return trap_reconcilers(stack, "fake_github", is_ours, place)
 
 
-def first_caught(traps: Mapping[Process, Trap], patience: float = 15.0) -> Process:
+def first_caught(traps: Mapping[Process, Trap], patience: float = 60.0) -> Process:
     """Return the process whose trap catches first, and let go of the others."""
     give_up = time.monotonic() + patience
     while time.monotonic() < give_up:

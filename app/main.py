@@ -35,18 +35,20 @@ from app.mount_mcp import mount_mcp
 from app.mount_slack import mount_slack
 from app.mount_web import mount_pages
 from app.telemetry import telemetry
-from app.wiring import dependencies_of
+from app.wiring import ports_of
 from integrations.client_documents import ClientDocuments
 from integrations.github import GitHub
 from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
 from rules import web_addresses
+from rules.web_addresses import WebOrigin
 from schemas.contract import Contract, ContractError, DatabaseRole, load_contract
 from schemas.dialect import Validators
 from schemas.serialization import Serializers
 from services.core.clock import Clock, DatabaseClock
 from services.core.password_hashing import PasswordHasher
 from services.core.read_context import HealthCheck
+from services.core.rotated_secrets import CursorSecret
 from services.core.unit_of_work import GITHUB_CALLER, UnitOfWorkFactory, Wakeups
 from services.identity.access_tokens import verify_access_token
 from services.identity.oauth.access_tokens import verify_grant_token
@@ -144,7 +146,7 @@ def create_app(config: Config, parts: Parts | None = None) -> Application:
 
 def _request_log(uow_factory: UnitOfWorkFactory) -> None:
     """Have GitHub's log of webhooks read: while no API process answered, none of them arrived."""
-    if uow_factory.dependencies.github is None:
+    if uow_factory.ports.find(GitHub) is None:
         return
     try:
         with uow_factory.open(GITHUB_CALLER) as uow:
@@ -157,7 +159,7 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
     """Return the parts that all operations share."""
     contract = parts.contract or load_contract()
     clock = parts.clock or DatabaseClock()
-    dependencies = dependencies_of(config, parts.password_hasher, parts.client_documents)
+    ports = ports_of(config, parts.password_hasher, parts.client_documents)
     wakeups = parts.wakeups or RedisWakeups(config.redis_url)
     return Edge(
         contract=contract,
@@ -169,16 +171,16 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
         ),
         workers=resources.workers,
         uow_factories={
-            "organization": UnitOfWorkFactory(resources.engine, clock, wakeups, dependencies),
-            "identity": UnitOfWorkFactory(resources.identity_engine, clock, wakeups, dependencies),
+            "organization": UnitOfWorkFactory(resources.engine, clock, wakeups, ports),
+            "identity": UnitOfWorkFactory(resources.identity_engine, clock, wakeups, ports),
         },
         reader=resources.reads,
         downloads=resources.downloads,
         validators=Validators(contract.document),
         serializers=Serializers(contract.document),
         check_replies=config.validate_responses,
-        health_checks=_health_checks(resources, dependencies.github, dependencies.mail),
-        cursor_secrets=dependencies.cursor_secrets,
+        health_checks=_health_checks(resources, ports.find(GitHub), ports.find(MailServer)),
+        cursor_secrets=ports[CursorSecret].accepted,
     )
 
 
@@ -230,7 +232,7 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan, *, 
             errors=edge.errors,
             count=EarlyErrors(edge.credentials, edge.rate_limits, edge.contract.classic_prefix).count,
             log=log,
-            https=edge.uow_factories["identity"].dependencies.web_url.startswith("https:"),
+            https=edge.uow_factories["identity"].ports[WebOrigin].url.startswith("https:"),
         ),
         lifespan=lifespan_of_all,
         sites=(mcp, mount_pages(edge, call_operation, base_url=base_url)),

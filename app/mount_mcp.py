@@ -27,6 +27,7 @@ from rules import web_addresses
 from rules.access.organization_settings import OrganizationSettings
 from rules.access.permissions import Principal
 from rules.errors import MethodNotAllowedError, ServiceError
+from rules.web_addresses import WebOrigin
 from schemas.calls import REQUEST_ID, Answer, Application
 from schemas.contract import Operation
 
@@ -260,7 +261,7 @@ class _Body:
 
 def mount_mcp(edge: Edge, application: Application, *, base_url: str) -> MountedMcp:
     """Return the MCP server, whose tools call the operations of the application."""
-    web_url = edge.uow_factories["identity"].dependencies.web_url
+    web_url = edge.uow_factories["identity"].ports[WebOrigin].url
     hosts = [*(urlsplit(url).netloc for url in (base_url, web_url)), *_LOOPBACK, *(f"{host}:*" for host in _LOOPBACK)]
     origins = [f"{parts.scheme}://{parts.netloc}".lower() for parts in map(urlsplit, (base_url, web_url))]
     server = McpServer(edge.contract, application, website_url=web_url, hosts=hosts, origins=origins)

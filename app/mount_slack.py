@@ -23,6 +23,7 @@ from rules.errors import ServiceError
 from rules.slack.blocks import Message
 from rules.slack.forms import Form
 from rules.slack.payloads import SlackPerson, read_payload
+from rules.web_addresses import WebOrigin
 from schemas.calls import REQUEST_ID, Application
 from schemas.replies import RawReply
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
@@ -137,7 +138,7 @@ class MountedSlack:
         self._app = None
         if slack is not None:
             workspaces = DatabaseWorkspaces(edge, slack, self._threads, self._running)
-            web_url = edge.uow_factories["organization"].dependencies.web_url
+            web_url = edge.uow_factories["organization"].ports[WebOrigin].url
             self._app = SlackApp(edge.contract, application, workspaces, web_url)
 
     @asynccontextmanager
@@ -173,4 +174,4 @@ class MountedSlack:
 
 def mount_slack(edge: Edge, application: Application) -> MountedSlack:
     """Return the Slack app, which calls the operations of the application."""
-    return MountedSlack(edge, application, edge.uow_factories["organization"].dependencies.slack)
+    return MountedSlack(edge, application, edge.uow_factories["organization"].ports.find(Slack))

@@ -15,11 +15,14 @@ from app.edge.errors import database_error
 from app.edge.operation import Edge
 from app.edge.retries import retry_on_serialization_failure
 from app.edge.wsgi import WsgiAdapter, WsgiApplication
+from integrations.github import GitHub
 from models.organizations import User
 from rules import web_addresses
 from rules.access.permissions import ANONYMOUS
+from rules.access.sign_up import SignUpPolicy
 from rules.errors import ServiceError
 from rules.time.instants import format_instant
+from rules.web_addresses import WebOrigin
 from schemas.calls import REQUEST_ID
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.confirmation import Authorizations
@@ -131,19 +134,19 @@ def mount_pages(edge: Edge, application: Application, *, base_url: str) -> Mount
     """
     pages = create_pages(edge.contract)
     identity, organization = edge.uow_factories["identity"], edge.uow_factories["organization"]
-    web_url = identity.dependencies.web_url
+    web_url = identity.ports[WebOrigin].url
     context = PageContext(
         edge.contract,
         Operations(edge.contract, application),
         DatabaseMailedLinks(identity),
         FormGuard("forms", web_url),
         lambda: identity.clock.read(datetime.now(UTC)),
-        identity.dependencies.sign_up,
+        identity.ports[SignUpPolicy],
         base_url + web_addresses.MCP,
     )
     pages.register_blueprint(people_pages(context, edge.maintenance.check))
     pages.register_blueprint(status_pages(context.operations, edge.maintenance.find_window, context.clock))
-    github = organization.dependencies.github
+    github = organization.ports.find(GitHub)
     if github is not None:
         pages.register_blueprint(enforcement_pages(Authorizations(organization, github), web_url))
     return MountedPages(pages)

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from time import monotonic, sleep
 from typing import Any, cast
@@ -18,22 +17,28 @@ from app.metrics.job_counters import JobCounters, QueueCounters
 from integrations.client_documents import ClientDocuments
 from integrations.github import BranchHeads, GitHub, GitHubSettings, graphql_url_of
 from integrations.mail.smtp import MailServer
-from integrations.outgoing_webhooks import webhook_client
+from integrations.outgoing_webhooks import WebhookClient
 from integrations.slack import Slack, SlackSettings
 from integrations.stripe import Stripe, StripeSettings
 from integrations.wakeups import RedisWakeups, WakeupWatch
 from jobs.context import Context
 from jobs.loop_watch import LoopWatch
 from jobs.sweep import Sweeper
+from rules.access.access_tokens import AccessTokenSettings
 from rules.access.redirect_uris import is_loopback
 from rules.access.sign_up import SignUpPolicy
+from rules.billing.settings import BillingSettings
+from rules.freezes.limits import FreezeLimits
 from rules.rate_budget import GitHubLimits
 from rules.retention import Retention
+from rules.web_addresses import WebOrigin
 from services.bypass_detection.detection import record_branch_tips
 from services.core.clock import DatabaseClock
 from services.core.lease_holder import Heartbeat, HolderLock, worker_runs
 from services.core.password_hashing import PasswordHasher
-from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWork, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.rotated_secrets import CursorSecret, SecretKey
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.exception_rules.in_passes import RulesInPasses
 from services.freezes.completion import mark_complete
 from services.freezes.failures import record_failures_on
@@ -110,42 +115,35 @@ def slack_of(config: Config) -> Slack | None:
     )
 
 
-def dependencies_of(
+def ports_of(
     config: Config,
     password_hasher: PasswordHasher | None = None,
     client_documents: ClientDocuments | None = None,
-) -> Dependencies:
-    """Return the dependencies of the process's units of work."""
-    return Dependencies(
+) -> Ports:
+    """Return what the process is configured with."""
+    return Ports(
         github_of(config),
-        config.max_targets,
-        config.cursor_secret.encode(),
-        config.web_url,
-        default_plan=config.default_plan,
-        token_issuer=config.issuer,
-        token_audience=config.base_url,
-        token_lifetime=config.session_jwt_ttl,
-        sign_up=SignUpPolicy(cast(Any, config.sign_up), config.sign_up_domains),
-        secret_key=config.secret_key.encode(),
-        previous_cursor_secret=_encoded(config.cursor_secret_previous),
-        previous_secret_key=_encoded(config.secret_key_previous),
-        mail=mail_server_of(config),
-        client_documents=client_documents or ClientDocuments(loopback=is_loopback(config.web_url)),
-        webhook_client=webhook_client(loopback=is_loopback(config.web_url)),
-        stripe=stripe_of(config),
-        slack=slack_of(config),
-        billing_grace=config.billing_grace_days,
-        retention=Retention(
-            config.delivery_retention_days, config.message_retention_days, config.session_retention_days
-        ),
-        github_limits=GitHubLimits(
+        mail_server_of(config),
+        slack_of(config),
+        stripe_of(config),
+        WebhookClient(loopback=is_loopback(config.web_url)),
+        client_documents or ClientDocuments(loopback=is_loopback(config.web_url)),
+        password_hasher or PasswordHasher(),
+        WebOrigin(config.web_url),
+        SecretKey(config.secret_key.encode(), _encoded(config.secret_key_previous)),
+        CursorSecret(config.cursor_secret.encode(), _encoded(config.cursor_secret_previous)),
+        AccessTokenSettings(config.issuer, config.base_url, config.session_jwt_ttl),
+        SignUpPolicy(cast(Any, config.sign_up), config.sign_up_domains),
+        BillingSettings(config.default_plan, config.billing_grace_days),
+        FreezeLimits(config.max_targets),
+        Retention(config.delivery_retention_days, config.message_retention_days, config.session_retention_days),
+        GitHubLimits(
             cast(Any, config.github_content_limit),
             config.github_content_per_minute,
             config.github_content_per_hour,
             config.github_points_per_minute,
             ruleset_delay=config.github_ruleset_delay,
         ),
-        password_hasher=password_hasher or PasswordHasher(),
     )
 
 
@@ -198,16 +196,17 @@ def lock_of(config: Config) -> HolderLock:
 
 def job_context(config: Config, lock: HolderLock, engine: Engine | None = None) -> Context:
     """Return the context of the jobs of a worker. Raise ValueError without a GitHub App."""
-    dependencies = replace(dependencies_of(config), lease_holder=lock, queue_observer=QueueCounters())
-    if dependencies.github is None:
+    ports = ports_of(config).having(lock, QueueCounters())
+    github = ports.find(GitHub)
+    if github is None:
         raise ValueError("GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are required by workers")
     wakeups = RedisWakeups(config.redis_url)
     engine = engine or make_engine(config.database_url, WORKER_CONNECTIONS, role=WORKER_ROLE)
-    uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), wakeups, dependencies)
-    reconciler = make_reconciler(uow_factory, dependencies.github, config.web_url)
+    uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), wakeups, ports)
+    reconciler = make_reconciler(uow_factory, github, config.web_url)
     watch = LoopWatch()
     watch_statements(watch, engine)
-    return Context(uow_factory, dependencies.github, reconciler, wakeups.started, JobCounters(), watch)
+    return Context(uow_factory, github, reconciler, wakeups.started, JobCounters(), watch)
 
 
 def make_sweeper(config: Config, context: Context, watch: WakeupWatch) -> Sweeper:

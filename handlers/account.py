@@ -3,6 +3,7 @@
 from typing import Any
 
 from rules.access.login_sessions import delete_cookie
+from rules.web_addresses import WebOrigin
 from schemas.replies import RawReply
 from services.core.unit_of_work import UnitOfWork
 from services.identity import account_changes
@@ -33,7 +34,7 @@ def confirm_email(uow: UnitOfWork, body: dict[str, Any]) -> object:
 def sign_out_everywhere(uow: UnitOfWork) -> RawReply:
     """End all sessions and delete the cookie."""
     account_changes.sign_out_everywhere(uow)
-    return RawReply(204, {"Set-Cookie": delete_cookie(web_url=uow.dependencies.web_url)}, b"")
+    return RawReply(204, {"Set-Cookie": delete_cookie(web_url=uow.ports[WebOrigin].url)}, b"")
 
 
 def leave_organization(uow: UnitOfWork) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from rules.errors import ServiceError
+from rules.web_addresses import WebOrigin
 from services.compatibility import accounts, branches, changes, one_off_freezes
 from services.compatibility.changes import BranchChange
 from services.core.read_context import ReadContext
@@ -35,5 +36,5 @@ def generate_compat_access_token(uow: UnitOfWork) -> None:
     raise ServiceError(
         "compat_feature_removed",
         "Access tokens are not made here any more. Have a signed-in owner or admin create an API key, at "
-        f"{uow.dependencies.web_url}/settings/keys or with POST /v1/api-keys.",
+        f"{uow.ports[WebOrigin].url}/settings/keys or with POST /v1/api-keys.",
     )

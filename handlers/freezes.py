@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from rules.freezes.limits import FreezeLimits
 from schemas.replies import LastingReply
 from services.core.pagination import Page
 from services.core.read_context import ReadContext
@@ -19,7 +20,7 @@ def preview_scope(uow: UnitOfWork, body: dict[str, Any]) -> object:
 def create_freeze(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Start a freeze."""
     wanted = start.NewFreeze(**body)
-    freeze = start.start(uow, wanted, max_targets=uow.dependencies.max_targets)
+    freeze = start.start(uow, wanted, max_targets=uow.ports[FreezeLimits].max_targets)
     return views.view_with_others(uow, freeze, "already_frozen")
 
 

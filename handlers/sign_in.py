@@ -11,6 +11,7 @@ from rules.access.login_sessions import (
     set_cookie,
     set_device_cookie,
 )
+from rules.web_addresses import WebOrigin
 from schemas.replies import HeadedReply, RawReply
 from services.core.pagination import Page
 from services.core.read_context import ReadContext
@@ -32,7 +33,7 @@ def verify_email(uow: UnitOfWork, body: dict[str, Any]) -> object:
 
 def sign_in(uow: UnitOfWork, body: dict[str, Any], headers: Mapping[str, str]) -> HeadedReply:
     """Start a session and set the browser's cookies."""
-    web_url, sent = uow.dependencies.web_url, headers.get("cookie", "")
+    web_url, sent = uow.ports[WebOrigin].url, headers.get("cookie", "")
     previous = find_cookie(sent, cookie_name(web_url))
     previous = previous or headers.get("authorization", "").removeprefix("Bearer ")  # which pages send for the browser
     device = find_cookie(sent, device_cookie_name(web_url))
@@ -42,13 +43,13 @@ def sign_in(uow: UnitOfWork, body: dict[str, Any], headers: Mapping[str, str]) -
 
 def join_by_invitation(uow: UnitOfWork, body: dict[str, Any], headers: Mapping[str, str]) -> HeadedReply:
     """Create the account of an invited address, make it a member, and set the browser's cookies."""
-    device = find_cookie(headers.get("cookie", ""), device_cookie_name(uow.dependencies.web_url))
+    device = find_cookie(headers.get("cookie", ""), device_cookie_name(uow.ports[WebOrigin].url))
     return _with_cookies(uow, joining.join(uow, body["token"], body["name"], body["password"]), device)
 
 
 def _with_cookies(uow: UnitOfWork, signed_in: sessions.SignedIn, device: str) -> HeadedReply:
     """Return a new session, with its cookie and that of the known device."""
-    web_url = uow.dependencies.web_url
+    web_url = uow.ports[WebOrigin].url
     cookies = (
         set_cookie(signed_in.token, uow.now, signed_in.session.expires_at, web_url=web_url),
         set_device_cookie(known_devices.remember(uow, signed_in.user, device), web_url=web_url),
@@ -59,7 +60,7 @@ def _with_cookies(uow: UnitOfWork, signed_in: sessions.SignedIn, device: str) ->
 def sign_out(uow: UnitOfWork) -> RawReply:
     """End the current session and delete the cookie."""
     sessions.revoke(uow, str(uow.caller.session_id))
-    return RawReply(204, {"Set-Cookie": delete_cookie(web_url=uow.dependencies.web_url)}, b"")
+    return RawReply(204, {"Set-Cookie": delete_cookie(web_url=uow.ports[WebOrigin].url)}, b"")
 
 
 def forgot_password(uow: UnitOfWork, body: dict[str, Any]) -> object:
@@ -70,7 +71,7 @@ def forgot_password(uow: UnitOfWork, body: dict[str, Any]) -> object:
 
 def reset_password(uow: UnitOfWork, body: dict[str, Any], headers: Mapping[str, str]) -> RawReply:
     """Set a new password for the account of a mailed link, and make the browser known."""
-    web_url = uow.dependencies.web_url
+    web_url = uow.ports[WebOrigin].url
     user = password_sign_in.reset_password(uow, body["token"], body["password"])
     device = find_cookie(headers.get("cookie", ""), device_cookie_name(web_url))
     cookie = set_device_cookie(known_devices.remember(uow, user, device), web_url=web_url)

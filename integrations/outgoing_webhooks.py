@@ -1,5 +1,7 @@
 """The client that sends outgoing webhooks."""
 
+from dataclasses import dataclass, field
+
 from integrations.guarded_https import GuardedHttps, Limits
 
 MAX_ANSWER_BYTES = 1024
@@ -9,6 +11,8 @@ MAX_THREADS = 32
 """More than send at once, because a name server that hangs keeps a thread beyond the time of the attempt."""
 
 
-def webhook_client(*, loopback: bool = False) -> GuardedHttps:
-    """Return a client; with `loopback`, for a service on one machine, it sends to that machine too."""
-    return GuardedHttps(Limits(TIMEOUT, MAX_ANSWER_BYTES, MAX_THREADS), loopback)
+@dataclass
+class WebhookClient(GuardedHttps):
+    """Sends them; with `loopback`, for a service on one machine, to that machine too."""
+
+    limits: Limits = field(default_factory=lambda: Limits(TIMEOUT, MAX_ANSWER_BYTES, MAX_THREADS))

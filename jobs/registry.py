@@ -8,17 +8,20 @@ them itself when no worker does.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
 from time import monotonic
 
 from integrations.github import GitHub
+from integrations.mail.smtp import MailServer
+from integrations.slack import Slack
+from integrations.stripe import Stripe
 from jobs.background_thread import run_in_background
 from jobs.context import BACKGROUND_TIME_SLICE, TIME_SLICE, Context, get_context, run_for
 from jobs.loop_watch import MAX_SECONDS_OF_SLOW
 from services.billing.prices import CATALOGUES, refresh_prices
 from services.billing.sync import CUSTOMERS, sync_customer
 from services.bypass_detection.detection import TIPS, detect_bypasses
-from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWork, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import WorkQueue
 from services.enforcement.frozen_branches import FROZEN_BRANCHES, STOPS, write_due
 from services.enforcement.probe_queue import PROBES
@@ -58,12 +61,16 @@ class Job:
     by_sweep: bool = False
     """True if the sweep does it when it is due, as it often is, and a wake-up only names it when it is requested."""
 
-    needs: Callable[[Dependencies], object] = lambda _: True
-    """What it cannot be done without; None where it is not configured."""
+    needs: type[object] | None = None
+    """The port that it cannot be done without."""
+
+    def is_configured(self, ports: Ports) -> bool:
+        """Return whether a process with these ports can do it."""
+        return self.needs is None or ports.find(self.needs) is not None
 
     def has_work(self, uow: UnitOfWork) -> bool:
         """Return whether work is due that no process does, and that this configuration can do."""
-        if self.needs(uow.dependencies) is None:
+        if not self.is_configured(uow.ports):
             return False
         return self.work.has_work(uow) if isinstance(self.work, WorkQueue) else self.work(uow)
 
@@ -116,20 +123,20 @@ JOBS = {
         Job("verify", _with_github(probe_due), PROBES),
         Job("bypasses", _with_github(detect_bypasses), TIPS),
         Job("notifications", _without_github(dispatch_due), has_events, in_background=True),
-        Job("mail", _without_github(send_due), MAILS, in_background=True, needs=attrgetter("mail")),
+        Job("mail", _without_github(send_due), MAILS, in_background=True, needs=MailServer),
         Job(OUTGOING_WEBHOOKS, _without_github(deliver_due), MESSAGES, in_background=True),
-        Job("billing", _without_github(sync_customer), CUSTOMERS, in_background=True, needs=attrgetter("stripe")),
-        Job("prices", _without_github(refresh_prices), CATALOGUES, in_background=True, needs=attrgetter("stripe")),
-        Job("slack", _without_github(send_due_messages), SLACK_MESSAGES, in_background=True, needs=attrgetter("slack")),
-        Job("slack_tokens", _without_github(renew_tokens), CONNECTIONS, in_background=True, needs=attrgetter("slack")),
+        Job("billing", _without_github(sync_customer), CUSTOMERS, in_background=True, needs=Stripe),
+        Job("prices", _without_github(refresh_prices), CATALOGUES, in_background=True, needs=Stripe),
+        Job("slack", _without_github(send_due_messages), SLACK_MESSAGES, in_background=True, needs=Slack),
+        Job("slack_tokens", _without_github(renew_tokens), CONNECTIONS, in_background=True, needs=Slack),
         Job("withdraw", _with_github(withdraw_due), WITHDRAWALS, in_background=True),
     )
 }
 
 
-def queues_of(dependencies: Dependencies) -> Sequence[WorkQueue]:
+def queues_of(ports: Ports) -> Sequence[WorkQueue]:
     """Return the queues whose work this configuration does; the job of stops reads back what it wrote as well."""
-    configured = (job.work for job in JOBS.values() if job.needs(dependencies) is not None)
+    configured = (job.work for job in JOBS.values() if job.is_configured(ports))
     return [STOPS, *(work for work in configured if isinstance(work, WorkQueue))]
 
 

@@ -3,6 +3,16 @@
 `{id}` is the id of the thing that a page is about. That of the MCP server is below the address of the API.
 """
 
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class WebOrigin:
+    """Our web origin, to which mails and GitHub lead people, without a slash at its end."""
+
+    url: str = ""
+
+
 ORGANIZATION = "organization"
 """Parameter of pages of members: the id of the organisation that the page is about, where a link comes from outside."""
 HOME = "/"

@@ -7,6 +7,7 @@ from app.commands.command_line import operator_name, parser_of, run_with_config,
 from app.commands.units_of_work import units_of_work
 from app.config import Config
 from app.database import WORKER_ROLE
+from integrations.github import GitHub
 from integrations.wakeups import RedisWakeups
 from rules.errors import ServiceError
 from rules.time.instants import format_instant
@@ -67,7 +68,7 @@ def _show(uow_factory: UnitOfWorkFactory, config: Config) -> int:
     with uow_factory.open(SYSTEM_CALLER) as uow:
         state = read_identity(uow.session)
     print(_describe(state))
-    github = uow_factory.dependencies.github
+    github = uow_factory.ports.find(GitHub)
     if github is None:
         raise ServiceError("github_unavailable", "No GitHub App is configured here (GITHUB_APP_ID).")
     found = preview_release(uow_factory, github)

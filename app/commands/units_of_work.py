@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from app.config import Config
 from app.database import make_engine
 from app.database_connections import ANSWER_TIMEOUT_SECONDS
-from app.wiring import dependencies_of
+from app.wiring import ports_of
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
 
@@ -33,6 +33,6 @@ def units_of_work(
     """
     engine = make_engine(config.database_url, connections, role=role, answer_timeout=answer_timeout)
     try:
-        yield UnitOfWorkFactory(engine, DatabaseClock(), wakeups or NoWakeups(), dependencies_of(config))
+        yield UnitOfWorkFactory(engine, DatabaseClock(), wakeups or NoWakeups(), ports_of(config))
     finally:
         engine.dispose()

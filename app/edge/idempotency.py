@@ -18,6 +18,7 @@ from app.edge.request_context import Reply, RequestContext
 from models.requests import IdempotencyKey
 from rules.errors import Detail, ServiceError
 from services.core import stored_replies
+from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import UnitOfWork
 
 HEADER = "Idempotency-Key"
@@ -83,7 +84,7 @@ def perform_once(uow: UnitOfWork, key: IdempotencyRequest, perform: Callable[[],
 
 
 def _encrypted(uow: UnitOfWork, key: IdempotencyRequest, reply: Reply) -> bytes:
-    return stored_replies.encrypt_body(uow.dependencies.secret_key, key.key, reply.body)
+    return stored_replies.encrypt_body(uow.ports[SecretKey].current, key.key, reply.body)
 
 
 def _replay(uow: UnitOfWork, stored: IdempotencyKey, key: IdempotencyRequest) -> Reply:
@@ -91,7 +92,7 @@ def _replay(uow: UnitOfWork, stored: IdempotencyKey, key: IdempotencyRequest) ->
         raise ServiceError(
             "idempotency_key_reuse", "This idempotency key was used with a different request. Use a new key."
         )
-    body = stored_replies.body_of(stored, uow.dependencies.secret_keys, key.key, uow.now)
+    body = stored_replies.body_of(stored, uow.ports[SecretKey].accepted, key.key, uow.now)
     if body is None:
         raise ServiceError(
             "idempotency_key_reuse", "The stored response contained a secret and has been erased. Use a new key."

@@ -188,8 +188,8 @@ class CompiledOperation:
         """Return the response to a request for which nothing is to be done, or None."""
         if self._early_answer is None:
             return None
-        dependencies = self._edge.uow_factories[self.operation.database_role].dependencies
-        answer = self._early_answer(dependencies, **arguments)
+        ports = self._edge.uow_factories[self.operation.database_role].ports
+        answer = self._early_answer(ports, **arguments)
         return None if answer is None else self._responses.reply(answer)
 
     async def _identify(self, request: RequestContext, fields: Fields) -> Identity:

@@ -50,7 +50,7 @@ def make_facts(database_url: str, jobs: UnitOfWorkFactory, count_wakeups: Callab
     engine = make_engine(
         database_url, 1, WORKER_ROLE, answer_timeout=MAX_SILENT_SECONDS, statement_timeout=MAX_STATEMENT_SECONDS
     )
-    return FactsCollector(UnitOfWorkFactory(engine, jobs.clock, jobs.wakeups, jobs.dependencies), count_wakeups)
+    return FactsCollector(UnitOfWorkFactory(engine, jobs.clock, jobs.wakeups, jobs.ports), count_wakeups)
 
 
 class FactsCollector(Collector):
@@ -59,7 +59,7 @@ class FactsCollector(Collector):
     def __init__(self, uow_factory: UnitOfWorkFactory, count_wakeups: Callable[[], int]) -> None:
         self._uow_factory = uow_factory
         self._count_wakeups = count_wakeups
-        self._reads = reads_of(queues_of(uow_factory.dependencies))
+        self._reads = reads_of(queues_of(uow_factory.ports))
         self._lock = Lock()
         self._read_at: float | None = None
         self._readings: list[Reading] = []

@@ -5,6 +5,7 @@ from functools import cache
 
 from app.metrics import families
 from jobs.registry import JOBS
+from services.core.queue_observer import QueueObserver
 
 MAX_CODES = 40
 """Codes of failures that one process distinguishes; some are words of other servers."""
@@ -20,7 +21,7 @@ _STEP_ERRORS = families.STEP_ERRORS.counter()
 _task_errors = cache(families.TASK_ERRORS.counter)
 
 
-class QueueCounters:
+class QueueCounters(QueueObserver):
     """Counts the work of queues, which have the names of the jobs; the counters begin at 0."""
 
     def __init__(self) -> None:

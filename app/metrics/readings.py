@@ -15,6 +15,7 @@ from app.metrics import families
 from app.metrics.families import MAX_COUNTED, MAX_INSTALLATIONS, NO_CAUSE, Family
 from integrations.github import ErrorKind
 from integrations.github.errors import CODES
+from integrations.mail.smtp import MailServer
 from models.checks import Check
 from models.freezes import IN_FORCE, INCOMPLETE
 from models.installations import Installation
@@ -25,7 +26,7 @@ from models.requests import PeriodicTask
 from models.webhook_log import WebhookLog
 from rules.freezes.blocking import CAUSES, ENFORCED, UNKNOWN_CAUSES, BlockingFacts, blocking_of
 from rules.notifications.kinds import NOTIFIED_ACTIONS
-from rules.rate_budget import HOUR, MINUTE
+from rules.rate_budget import HOUR, MINUTE, GitHubLimits
 from services.core.database_identity import is_confirmed
 from services.core.lease_holder import PROCESS_TIMEOUT
 from services.core.unit_of_work import UnitOfWork
@@ -259,7 +260,7 @@ _NOTIFICATIONS = text("""
 
 def read_notifications(uow: UnitOfWork) -> Iterator[Reading]:
     """Read how late mails are sent, and how late destinations of notifications take what happened."""
-    unsent = None if uow.dependencies.mail is None else uow.session.scalar(_OLDEST_MAIL)
+    unsent = None if uow.ports.find(MailServer) is None else uow.session.scalar(_OLDEST_MAIL)
     yield Reading(families.MAIL_OLDEST_UNSENT, _seconds(unsent, uow))
     wanted = {"for_systems": list(FOR_SYSTEMS), "notified": list(NOTIFIED_ACTIONS)}
     for row in uow.session.execute(_NOTIFICATIONS, wanted):
@@ -305,7 +306,7 @@ def read_github(uow: UnitOfWork) -> Iterator[Reading]:
     yield Reading(families.GITHUB_PAUSED, paused)
     for row in uow.session.execute(_PAUSES, {"now": uow.now, "limit": MAX_INSTALLATIONS}):
         yield Reading(families.GITHUB_PAUSE_LEFT, (row.paused_until - uow.now).total_seconds(), (str(row.id),))
-    limits = uow.dependencies.github_limits
+    limits = uow.ports[GitHubLimits]
     values = {
         "counted": _CONTENT_COUNTED[limits.content],
         "learned_since": uow.now - LEARNED_FOR,

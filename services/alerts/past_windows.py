@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from models.schedules import Occurrence, Schedule
-from rules.web_addresses import SCHEDULE
+from rules.web_addresses import SCHEDULE, WebOrigin
 from services.alerts.alerts import Alert, open_alert
 from services.core.unit_of_work import UnitOfWork
 
@@ -33,6 +33,6 @@ def report_late(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence, lat
         f"{minutes} minute{'' if minutes == 1 else 's'} late. Check what was merged before, and whether workers are "
         "running."
     )
-    action = ("Open the schedule", f"{uow.dependencies.web_url}{SCHEDULE.format(id=schedule.id)}")
+    action = ("Open the schedule", f"{uow.ports[WebOrigin].url}{SCHEDULE.format(id=schedule.id)}")
     subject = ("schedule", schedule.id, schedule.name)
     open_alert(uow, Alert(key_of_past_window(LATE, schedule.id), LATE, "warning", subject, message, action))

@@ -19,6 +19,7 @@ from rules.errors import Detail, ServiceError
 from services.audit.filters import AuditFilters, conditions_for, is_named, shown_since
 from services.audit.hash_chain import LATE
 from services.core.pagination import Page, page_of, page_of_listed, sign_cursor
+from services.core.rotated_secrets import CursorSecret
 from services.core.unit_of_work import UnitOfWork
 
 _OPERATION = "list_audit_entries"
@@ -102,7 +103,7 @@ def _follow_cursor(uow: UnitOfWork, bound: dict[str, Any], page: Page, cursor: s
         return cursor
     else:
         position = _BEGINNING
-    return sign_cursor(uow.dependencies.cursor_secrets, (_OPERATION, uow.organization, bound), position)
+    return sign_cursor(uow.ports[CursorSecret].accepted, (_OPERATION, uow.organization, bound), position)
 
 
 def _to_json(entry: AuditEntry, seal: AuditSeal | None) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from models.organizations import Organization
 from models.stripe import StripeSubscription
 from rules import web_addresses
 from rules.billing.plans import PLANS
+from rules.billing.settings import BillingSettings
 from rules.billing.subscriptions import grace_end
+from rules.web_addresses import WebOrigin
 from services.billing.subscriptions import standing_in
 from services.core.unit_of_work import UnitOfWork
 from services.mail.outbox import enqueue_mail
@@ -23,7 +25,7 @@ def announce(uow: UnitOfWork, organization: Organization, rows: Iterable[StripeS
     `announced_at` is set once the end has been announced, which the first mail does if the end is near already.
     """
     for row in rows:
-        end = grace_end(standing_in(row), uow.dependencies.billing_grace)
+        end = grace_end(standing_in(row), uow.ports[BillingSettings].grace)
         if row.past_due_since is None or end is None:
             row.announced_at = None
             continue
@@ -43,5 +45,5 @@ def announce(uow: UnitOfWork, organization: Organization, rows: Iterable[StripeS
                 organization=organization.name,
                 plan=PLANS[row.plan].name if row.plan in PLANS else "",
                 ends_at=end,
-                url=f"{uow.dependencies.web_url}{web_addresses.BILLING}",
+                url=f"{uow.ports[WebOrigin].url}{web_addresses.BILLING}",
             )

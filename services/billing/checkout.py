@@ -19,6 +19,7 @@ from models.stripe import StripeCustomer
 from rules import web_addresses
 from rules.billing.subscriptions import may_charge
 from rules.errors import ServiceError
+from rules.web_addresses import WebOrigin
 from services.billing.prices import Order, find_price
 from services.billing.stripe_requests import calling_stripe, customer_of, request_sync, stripe_of
 from services.billing.subscriptions import best_subscription, subscriptions_of
@@ -54,7 +55,7 @@ def open_checkout(uow: UnitOfWork, order: Order, return_path: str | None) -> dic
     _require_no_manual_plan(uow)
     price = find_price(uow, order)
     last = _last_checkout(customer_of(uow))
-    page = f"{uow.dependencies.web_url}{return_path or web_addresses.BILLING}"
+    page = f"{uow.ports[WebOrigin].url}{return_path or web_addresses.BILLING}"
     trial = next(iter(uow.caller.grants.in_force(uow.now, "trial")), None)
     trial_end = trial.until if trial else None
     if trial_end is not None and trial_end - uow.now < MIN_TRIAL_LEFT:
@@ -94,7 +95,7 @@ def open_portal(uow: UnitOfWork, return_path: str | None, flow: str | None) -> d
         raise ServiceError("invalid_state", "Nothing was bought yet. Use POST /v1/billing/checkout.")
     if flow in {"cancel", "update"} and current is None:
         raise ServiceError("invalid_state", "There is no subscription. Use POST /v1/billing/checkout.")
-    page = f"{uow.dependencies.web_url}{return_path or web_addresses.BILLING}"
+    page = f"{uow.ports[WebOrigin].url}{return_path or web_addresses.BILLING}"
     with calling_stripe(uow):
         try:
             url = stripe.open_portal(customer.id, page, flow, current.id if current else None)

@@ -12,6 +12,7 @@ from models.organizations import Organization
 from rules.access.permissions import SYSTEM, Actor
 from rules.billing.grants import PlanInForce
 from rules.billing.plans import PLANS
+from rules.billing.settings import BillingSettings
 from rules.errors import ServiceError
 from services.billing.summary import audit_snapshot
 from services.core.plan_grants import plan_grants, plan_grants_of
@@ -42,7 +43,7 @@ def grant_plan(
     organization = _lock(uow, reference, by)
     if until is not None and until <= uow.now:
         raise ServiceError("invalid_state", f"The end, {until.isoformat()}, is in the past.")
-    if plan == uow.dependencies.default_plan:
+    if plan == uow.ports[BillingSettings].default_plan:
         raise ServiceError("invalid_state", f"Every organisation has the {plan} plan without a grant: use --end.")
     current = _manual_grant(uow)
     if current is not None and current.as_grant.is_in_force(uow.now) and (current.plan, current.until) == (plan, until):

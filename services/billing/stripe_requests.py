@@ -16,7 +16,7 @@ _REQUEST_PRICES = text("SELECT request_stripe_prices(:now)")
 
 def stripe_of(uow: UnitOfWork) -> Stripe:
     """Return the process's client; raise `stripe_unavailable` if none is configured."""
-    stripe = uow.dependencies.stripe
+    stripe = uow.ports.find(Stripe)
     if stripe is None:
         raise ServiceError("stripe_unavailable", "Nothing can be bought here: STRIPE_SECRET_KEY is not set.")
     return stripe

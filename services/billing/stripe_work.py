@@ -17,7 +17,7 @@ def do_stripe_work(
 
     `work` releases the lease. If Stripe fails, the row is due again after a back-off.
     """
-    stripe = uow_factory.dependencies.stripe
+    stripe = uow_factory.ports.find(Stripe)
     if stripe is None:
         return False
 

@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from models.stripe import StripeCustomer, StripeSubscription
 from rules.billing.plans import FREE, PLANS
+from rules.billing.settings import BillingSettings
 from rules.billing.subscriptions import (
     ENDED,
     INVOICE_STATES,
@@ -52,7 +53,7 @@ def payments_of(uow: UnitOfWork) -> Payments:
     if customer is None:
         return Payments()
     current = best_subscription(subscriptions_of(uow))
-    subscription = _view(current, uow.dependencies.billing_grace) if current is not None else None
+    subscription = _view(current, uow.ports[BillingSettings].grace) if current is not None else None
     return Payments(subscription, [_invoice_view(each) for each in customer.invoices], customer.synced_at)
 
 

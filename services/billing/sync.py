@@ -23,6 +23,7 @@ from models.organizations import Organization
 from models.stripe import StripeCustomer, StripePrice, StripeSubscription
 from rules.access.permissions import SYSTEM
 from rules.audit.changes import differences
+from rules.billing.settings import BillingSettings
 from rules.billing.subscriptions import (
     ENDED,
     MISSING,
@@ -173,7 +174,7 @@ def _replace_grants(uow: UnitOfWork, organization_id: str, rows: Iterable[Stripe
     """Store the grant of each subscription that gives one, and delete the other grants of Stripe."""
     granting = []
     for row in rows:
-        grant = grant_of(standing_in(row), uow.dependencies.billing_grace)
+        grant = grant_of(standing_in(row), uow.ports[BillingSettings].grace)
         if grant is None:
             continue
         granting.append(row.id)
@@ -221,7 +222,7 @@ def _next_sync(uow: UnitOfWork, rows: Iterable[StripeSubscription], visited_at: 
         if row.state in ENDED or row.state == MISSING:
             continue
         coming.append(row.period_end + AFTER_PERIOD)
-        end = grace_end(standing_in(row), uow.dependencies.billing_grace)
+        end = grace_end(standing_in(row), uow.ports[BillingSettings].grace)
         coming += [row.cancel_at + AFTER_PERIOD] if row.cancel_at is not None else []
         coming += [end - GRACE_NOTICE, end + AFTER_PERIOD] if end is not None else []
     if visited_at is not None and (passed := uow.now - visited_at) < VISIT_DURATION:

@@ -18,6 +18,7 @@ from models.organizations import User
 from rules.ids import new_id
 from services.core.encryption import DecryptionError, decrypt_with_any, derive_key, encrypt, keyed_hash
 from services.core.named_locks import acquire_lock
+from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import UnitOfWork
 
 logger = logging.getLogger(__name__)
@@ -82,13 +83,13 @@ def keep_keys(uow: UnitOfWork) -> int:
     missing = keys_to_keep(uow)
     for key in missing:
         key_id = new_id("thk")
-        encrypted = encrypt(uow.dependencies.secret_key, KEY_USE, key_id, key)
+        encrypted = encrypt(uow.ports[SecretKey].current, KEY_USE, key_id, key)
         uow.session.add(TrialHashKey(id=key_id, encrypted_key=encrypted, created_at=uow.now))
     return len(missing)
 
 
 def _configured_keys(uow: UnitOfWork) -> set[bytes]:
-    return {derive_key(secret, _USE) for secret in uow.dependencies.secret_keys}
+    return {derive_key(secret, _USE) for secret in uow.ports[SecretKey].accepted}
 
 
 def _kept_keys(uow: UnitOfWork) -> set[bytes]:
@@ -96,7 +97,7 @@ def _kept_keys(uow: UnitOfWork) -> set[bytes]:
     found = set()
     for row in uow.session.scalars(select(TrialHashKey)):
         try:
-            found.add(decrypt_with_any(uow.dependencies.secret_keys, KEY_USE, row.id, row.encrypted_key))
+            found.add(decrypt_with_any(uow.ports[SecretKey].accepted, KEY_USE, row.id, row.encrypted_key))
         except DecryptionError:
             logger.warning("key %s of used trials is encrypted with another SECRET_KEY", row.id)
     return found

@@ -10,7 +10,7 @@ from models.repositories import Repository
 from models.schedule_queries import planned_windows
 from rules.errors import ServiceError
 from rules.freezes.scope import FreezableBranch
-from rules.web_addresses import BRANCH
+from rules.web_addresses import BRANCH, WebOrigin
 from services.compatibility.branches import next_changes
 from services.core.unit_of_work import UnitOfWork
 from services.github_access import client
@@ -56,4 +56,4 @@ def _open_pull_requests(uow: UnitOfWork, owner: str, name: str, branch: Freezabl
 
 
 def _page(uow: UnitOfWork, branch: FreezableBranch) -> str:
-    return f"{uow.dependencies.web_url}{BRANCH.format(id=branch.branch_id)}"
+    return f"{uow.ports[WebOrigin].url}{BRANCH.format(id=branch.branch_id)}"

@@ -16,6 +16,7 @@ from models.pull_requests import PullRequest
 from models.queries import covering_freezes
 from rules.billing.plans import require_feature
 from rules.errors import ServiceError
+from rules.freezes.limits import FreezeLimits
 from rules.freezes.reasons import is_reason
 from rules.freezes.verdict import CoveringFreeze
 from services.compatibility import branches
@@ -101,7 +102,7 @@ def _freeze(uow: UnitOfWork, branch_id: str, wanted: BranchChange) -> None:
         uow.session.execute(covering.order_by(Freeze.id).with_for_update(read=True))
         begin_windows(uow, due)
     scope = {"type": "branch", "branchId": branch_id}
-    start(uow, NewFreeze(scope, wanted.reason_of_freeze()), max_targets=uow.dependencies.max_targets)
+    start(uow, NewFreeze(scope, wanted.reason_of_freeze()), max_targets=uow.ports[FreezeLimits].max_targets)
 
 
 def _not_ended(shown: dict[str, Any], still: Sequence[CoveringFreeze]) -> ServiceError:

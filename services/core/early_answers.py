@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 EarlyAnswer = Callable[..., object | None]
-"""Gets the `Dependencies` and the handler's arguments, on the event loop; returns None if the handler is to answer."""
+"""Gets the `Ports` and the handler's arguments, on the event loop; returns None if the handler is to answer."""
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 _NAME = "early_answer"
 

@@ -17,6 +17,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from rules.errors import Detail, ServiceError
 from services.core.read_context import ReadContext
+from services.core.rotated_secrets import CursorSecret
 from services.core.unit_of_work import UnitOfWork
 
 _TAG_BYTES = 16
@@ -53,7 +54,7 @@ def page_of(  # noqa: PLR0913 - a page has this many parameters, and each list p
     """
     bound = (operation, owner or uow.organization, filters)
     if cursor is not None:
-        position = read_cursor(uow.dependencies.cursor_secrets, bound, cursor)
+        position = read_cursor(uow.ports[CursorSecret].accepted, bound, cursor)
         here = tuple_(*keys)
         query = query.where(here > tuple_(*position) if ascending else here < tuple_(*position))
     ordered = query.order_by(*(key.asc() if ascending else key.desc() for key in keys))
@@ -62,7 +63,7 @@ def page_of(  # noqa: PLR0913 - a page has this many parameters, and each list p
     data = [row[0] if len(row) == 1 else row for row in shown]
     if len(rows) <= limit:
         return Page(data, None)
-    return Page(data, sign_cursor(uow.dependencies.cursor_secrets, bound, rows[limit - 1][-len(keys) :]))
+    return Page(data, sign_cursor(uow.ports[CursorSecret].accepted, bound, rows[limit - 1][-len(keys) :]))
 
 
 def merge_into_page(  # noqa: PLR0913 - a page has this many parameters, and each list passes them once
@@ -80,7 +81,7 @@ def merge_into_page(  # noqa: PLR0913 - a page has this many parameters, and eac
 
     `key_of` returns the values of the keys of an object, the last of which is unique.
     """
-    secrets, bound = uow.dependencies.cursor_secrets, (operation, uow.organization, filters)
+    secrets, bound = uow.ports[CursorSecret].accepted, (operation, uow.organization, filters)
     position = None if cursor is None else read_cursor(secrets, bound, cursor)
     known = {key_of(one) for one in page.data}
     more = [one for one in others if (position is None or key_of(one) < position) and key_of(one) not in known]
@@ -94,7 +95,7 @@ def merge_into_page(  # noqa: PLR0913 - a page has this many parameters, and eac
 
 def page_of_listed(uow: UnitOfWork, operation: str, listed: Sequence[Any], cursor: str | None, limit: int) -> Page:
     """Return one page of a fixed list, such as a vocabulary, in its order. Raise `invalid_cursor`."""
-    return _page_of_listed(uow.dependencies.cursor_secrets, (operation, uow.organization, None), listed, cursor, limit)
+    return _page_of_listed(uow.ports[CursorSecret].accepted, (operation, uow.organization, None), listed, cursor, limit)
 
 
 def page_for_everybody(

@@ -1,10 +1,8 @@
 """What the work queue reports to metrics."""
 
-from typing import Protocol
 
-
-class QueueObserver(Protocol):
-    """Counts the events of work queues; `kind` is the name of a queue."""
+class QueueObserver:
+    """Counts the events of work queues; `kind` is the name of a queue. This one ignores them."""
 
     def acquired(self, kind: str, count: int, taken_over: int) -> None:
         """Count rows that were acquired, and how many of them from a lease that had ended."""
@@ -20,22 +18,3 @@ class QueueObserver(Protocol):
 
     def lost(self, kind: str, count: int) -> None:
         """Count rows whose lease had ended when it was to be renewed or released."""
-
-
-class IgnoreQueue:
-    """Counts nothing."""
-
-    def acquired(self, kind: str, count: int, taken_over: int) -> None:
-        """Do nothing."""
-
-    def released(self, kind: str, count: int) -> None:
-        """Do nothing."""
-
-    def postponed(self, kind: str, count: int) -> None:
-        """Do nothing."""
-
-    def failed(self, kind: str, code: str, count: int) -> None:
-        """Do nothing."""
-
-    def lost(self, kind: str, count: int) -> None:
-        """Do nothing."""

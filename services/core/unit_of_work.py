@@ -8,35 +8,21 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from functools import partial
-from secrets import token_bytes
+from datetime import datetime
 from typing import Any, Protocol
 
 from sqlalchemy import Engine, TextClause, text
 from sqlalchemy.orm import Session
 
-from integrations.client_documents import ClientDocuments
-from integrations.github import GitHub
-from integrations.guarded_https import GuardedHttps
-from integrations.mail.smtp import MailServer
-from integrations.outgoing_webhooks import webhook_client
-from integrations.slack import Slack
-from integrations.stripe import Stripe
 from models.audit import AuditEntry
 from rules.access.permissions import CODE_HOST, SYSTEM, Actor, ConnectedClient, Source
-from rules.access.sign_up import SignUpPolicy
 from rules.audit.actions import ACTIONS
 from rules.billing.grants import PlanGrants
-from rules.billing.plans import FREE, Plan
+from rules.billing.plans import Plan
 from rules.ids import new_id
-from rules.rate_budget import GitHubLimits
-from rules.retention import Retention
 from rules.time.instants import format_instant
 from services.core.clock import Clock
-from services.core.lease_holder import HolderLock
-from services.core.password_hashing import PasswordHasher
-from services.core.queue_observer import IgnoreQueue, QueueObserver
+from services.core.ports import Ports
 from services.core.transactions import begin
 
 logger = logging.getLogger(__name__)
@@ -107,68 +93,6 @@ GITHUB_CALLER = Caller(None, CODE_HOST, "code_host")
 """The service on behalf of GitHub: events that a webhook or a comparison reported."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dependencies:
-    """What a process is configured with at its start, available in every unit of work."""
-
-    github: GitHub | None = None
-    max_targets: int = 10_000
-    """Maximum number of watched branches of one freeze."""
-    cursor_secret: bytes = b""
-    """Signs pagination cursors."""
-    web_url: str = ""
-    """Our web origin, to which GitHub redirects people."""
-    default_plan: str = FREE.id
-    """The plan that organisations have at least, unless an operator grants another."""
-    token_issuer: str = ""
-    token_audience: str = ""
-    """The `iss` and `aud` of access tokens."""
-    token_lifetime: timedelta = timedelta(minutes=15)
-    secret_key: bytes = field(default_factory=partial(token_bytes, 32))
-    """Encrypts secrets in the database."""
-    previous_secret_key: bytes | None = None
-    """What it encrypted can still be read."""
-    mail: MailServer | None = None
-    """Delivers mails; without one they stay queued."""
-    client_documents: ClientDocuments = field(default_factory=ClientDocuments)
-    """Fetches what describes OAuth clients."""
-    webhook_client: GuardedHttps = field(default_factory=webhook_client)
-    """Sends outgoing webhooks."""
-    stripe: Stripe | None = None
-    """Sells plans; without it nothing can be bought."""
-    slack: Slack | None = None
-    """Posts messages to channels; without it no workspace can be connected."""
-    billing_grace: timedelta = timedelta(days=14)
-    """How long a plan goes on after a failed payment."""
-    github_limits: GitHubLimits = field(default_factory=GitHubLimits)
-    """Rate limits for requests to GitHub, per installation."""
-    retention: Retention = field(default_factory=Retention)
-    """How long rows are kept that only the operation needs."""
-    password_hasher: PasswordHasher = field(default_factory=PasswordHasher)
-    lease_holder: HolderLock | None = None
-    """Shows that this process lives; without it, leases end only with their time."""
-    queue_observer: QueueObserver = field(default_factory=IgnoreQueue)
-    """Counts the work of queues."""
-    sign_up: SignUpPolicy = field(default_factory=SignUpPolicy)
-    """Who may create an account."""
-    previous_cursor_secret: bytes | None = None
-    """Cursors that it signed are accepted too."""
-
-    @property
-    def secret_keys(self) -> tuple[bytes, ...]:
-        """The keys under which secrets can be read; the first one encrypts."""
-        return _with_previous(self.secret_key, self.previous_secret_key)
-
-    @property
-    def cursor_secrets(self) -> tuple[bytes, ...]:
-        """The secrets under which cursors are accepted; the first one signs."""
-        return _with_previous(self.cursor_secret, self.previous_cursor_secret)
-
-
-def _with_previous(current: bytes, previous: bytes | None) -> tuple[bytes, ...]:
-    return (current,) if previous is None else (current, previous)
-
-
 @dataclass(slots=True)
 class UnitOfWork:
     """One transaction, with the caller and the time of the request."""
@@ -177,7 +101,8 @@ class UnitOfWork:
     now: datetime
     caller: Caller
     clock: Clock
-    dependencies: Dependencies = field(default_factory=Dependencies)
+    ports: Ports = field(default_factory=Ports)
+    """What the process is configured with."""
     wakeups: set[str] = field(default_factory=set)
     read_only: bool = False
     authorize: Authorize | None = None
@@ -297,13 +222,11 @@ def _to_json(value: Any) -> Any:
 class UnitOfWorkFactory:
     """Opens units of work on one database; a process has one factory per database role."""
 
-    def __init__(
-        self, engine: Engine, clock: Clock, wakeups: Wakeups, dependencies: Dependencies | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, clock: Clock, wakeups: Wakeups, ports: Ports | None = None) -> None:
         self.engine = engine
         self.clock = clock
         self.wakeups = wakeups
-        self.dependencies = dependencies or Dependencies()
+        self.ports = ports or Ports()
 
     @contextmanager
     def open(
@@ -316,7 +239,7 @@ class UnitOfWorkFactory:
         """
         with Session(self.engine, expire_on_commit=False) as session:
             now = self.clock.read(begin(session, caller.organization_id, read_only=read_only))
-            uow = UnitOfWork(session, now, caller, self.clock, self.dependencies, read_only=read_only)
+            uow = UnitOfWork(session, now, caller, self.clock, self.ports, read_only=read_only)
             uow.authorize = authorize
             uow.now = uow.confirm()
             yield uow

@@ -55,7 +55,8 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from models.base import Base
 from models.queries import NOW
-from services.core.lease_holder import IS_ALIVE, LOST_HOLDERS
+from services.core.lease_holder import IS_ALIVE, LOST_HOLDERS, HolderLock
+from services.core.queue_observer import QueueObserver
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 
 logger = logging.getLogger(__name__)
@@ -196,7 +197,7 @@ class WorkQueue:
         self, uow: UnitOfWork, *, within: tuple[InstrumentedAttribute[Any], Any] | None = None, limit: int = 1
     ) -> "Lease | None":
         """Lease due rows, `within` those that have a value in a column; None if all are being acquired already."""
-        lock = uow.dependencies.lease_holder
+        lock = uow.ports.find(HolderLock)
         holder = None if lock is None else lock.number(uow.session)
         token = secrets.token_hex(8)
         column, value = within or (None, None)
@@ -206,7 +207,7 @@ class WorkQueue:
         rows = tuple(uow.session.execute(self._acquiring[column], {**values, "limit": limit}))
         if not rows:
             return None
-        uow.dependencies.queue_observer.acquired(self.kind, len(rows), sum(row.taken_over for row in rows))
+        uow.ports[QueueObserver].acquired(self.kind, len(rows), sum(row.taken_over for row in rows))
         return Lease(self, token, holder, uow.now, rows)
 
     def work_on_next(
@@ -304,7 +305,7 @@ class Lease:
         released = self._execute(
             uow, self.queue.statements.release, keys, acquired_at=self.acquired_at, next_due=due_at
         )
-        uow.dependencies.queue_observer.released(self.queue.kind, len(released))
+        uow.ports[QueueObserver].released(self.queue.kind, len(released))
         return released
 
     def postpone(self, uow: UnitOfWork, due_at: datetime, keys: Collection[Any] | None = None) -> set[Any]:
@@ -312,7 +313,7 @@ class Lease:
         postponed = self._execute(
             uow, self.queue.statements.postpone, keys, acquired_at=self.acquired_at, next_due=due_at
         )
-        uow.dependencies.queue_observer.postponed(self.queue.kind, len(postponed))
+        uow.ports[QueueObserver].postponed(self.queue.kind, len(postponed))
         return postponed
 
     def fail(
@@ -339,7 +340,7 @@ class Lease:
             code=code,
             message=message[:_MAX_MESSAGE_LENGTH],
         )
-        uow.dependencies.queue_observer.failed(self.queue.kind, code, len(failed))
+        uow.ports[QueueObserver].failed(self.queue.kind, code, len(failed))
         return failed
 
     def _execute(
@@ -348,7 +349,7 @@ class Lease:
         wanted = self.keys if keys is None else list(keys)
         found = set(uow.session.scalars(statement, {**self._held(uow, wanted), **values})) if wanted else set()
         if len(found) < len(wanted):
-            uow.dependencies.queue_observer.lost(self.queue.kind, len(wanted) - len(found))
+            uow.ports[QueueObserver].lost(self.queue.kind, len(wanted) - len(found))
         return found
 
     def _held(self, uow: UnitOfWork, keys: list[Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from rules.access.permissions import SYSTEM
 from rules.errors import Detail, NotAuthorizedError, ServiceError
 from rules.ids import has_prefix
 from rules.rulesets.plans import Change
-from rules.web_addresses import ENFORCEMENT_AUTHORIZED
+from rules.web_addresses import ENFORCEMENT_AUTHORIZED, WebOrigin
 from services.core.unit_of_work import Caller, UnitOfWork
 from services.enforcement.setups import new_setup, request_verdicts
 from services.enforcement.survey import Survey
@@ -87,7 +87,7 @@ def issue_authorization_url(uow: UnitOfWork, authorization: UserAuthorization, s
     setup.state_hash, setup.code_verifier, setup.expires_at = _hash(state), verifier, uow.now + STATE_LIFETIME
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     return authorization.authorization_url(
-        redirect_uri=uow.dependencies.web_url + ENFORCEMENT_AUTHORIZED,
+        redirect_uri=uow.ports[WebOrigin].url + ENFORCEMENT_AUTHORIZED,
         state=state,
         code_challenge=challenge,
         scope=str(setup.progress.get("oauthScope", "repo")),

@@ -18,7 +18,7 @@ from models.repositories import Repository
 from rules.access.permissions import Actor
 from rules.errors import NotAuthorizedError
 from rules.rulesets.plans import Change
-from rules.web_addresses import ENFORCEMENT_AUTHORIZED
+from rules.web_addresses import ENFORCEMENT_AUTHORIZED, WebOrigin
 from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.enforcement.authorization import (
     CODE,
@@ -117,7 +117,7 @@ class Authorizations:
             raise NotAuthorizedError("Not available", "This service has no client secret for GitHub.", 404)
         ends = self.clock() + MAX_WRITING_SECONDS
         taken = self._use_up(state)
-        redirect_uri = self.uow_factory.dependencies.web_url + ENFORCEMENT_AUTHORIZED
+        redirect_uri = self.uow_factory.ports[WebOrigin].url + ENFORCEMENT_AUTHORIZED
         try:
             with authorization.user_client(code=code, code_verifier=taken.verifier, redirect_uri=redirect_uri) as user:
                 result = self._act(taken, user, ends)

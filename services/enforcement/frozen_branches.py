@@ -26,6 +26,7 @@ from models.installations import Installation
 from models.queries import NOW
 from models.repositories import Repository
 from rules.access.permissions import SYSTEM
+from rules.rate_budget import GitHubLimits
 from rules.rulesets.frozen_branches import free_name, is_as_written, stop_of, stops_in
 from rules.rulesets.needs import Level
 from rules.rulesets.plans import normalized
@@ -303,7 +304,7 @@ def record_failure(uow_factory: UnitOfWorkFactory, lease: Lease, row: Row[Any], 
     with uow_factory.open(SYSTEM_CALLER) as uow:
         pause_when_limited(uow, row.installation_id, error)
         if error.kind is ErrorKind.SECONDARY_RATE_LIMIT:
-            learn_from_refused_write(uow, row.installation_id, uow.dependencies.github_limits)
+            learn_from_refused_write(uow, row.installation_id, uow.ports[GitHubLimits])
         counted = error.kind not in _WAITS
         known = row_of(uow, OrganizationStop if lease.queue is ORGANIZATION_STOPS else FrozenBranchRuleset, row.key)
         if counted and known.stop_context is not None:

@@ -17,6 +17,7 @@ from models.enforcement import OrganizationStop
 from models.installations import Installation
 from rules.freezes.stops import Names, shared_stops
 from rules.ids import new_id
+from rules.rate_budget import GitHubLimits
 from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import REQUEST
@@ -47,7 +48,7 @@ _REQUEST = text(f"UPDATE organization_stops s SET due_at = {REQUEST.format(row='
 
 def leave_to_organization(uow_factory: UnitOfWorkFactory, installation_id: int) -> bool:
     """Have repositories leave the stop that they need to rulesets of their organisation; False if none does."""
-    above = uow_factory.dependencies.github_limits.shared_above
+    above = uow_factory.ports[GitHubLimits].shared_above
     with uow_factory.open(SYSTEM_CALLER) as uow:
         installation = uow.session.get_one(Installation, installation_id)
         if installation.permissions.get("organization_administration") != "write":
@@ -83,7 +84,7 @@ def _leave(
         return False
     values = {"installation": installation.id, "now": uow.now, "chosen": list(ids)}
     chosen = uow.session.scalars(_LOCK, values).all()
-    if len(chosen) <= uow.dependencies.github_limits.shared_above:
+    if len(chosen) <= uow.ports[GitHubLimits].shared_above:
         return False
     stop.branch_names, stop.may_stop = sorted(names), True
     uow.session.flush()

@@ -14,6 +14,7 @@ from sqlalchemy.sql import bindparam
 from integrations.github import GitHubError
 from models.checks import mark_dirty
 from rules.freezes.blocking import MAX_READING_AGE
+from rules.rate_budget import GitHubLimits
 from rules.rulesets.enforcement import Enforcement
 from rules.rulesets.findings import BLOCKING_REQUIREMENTS
 from services.alerts.alerts import Alert, open_alerts, resolve_alerts
@@ -133,7 +134,7 @@ def save_results(uow: UnitOfWork, batch: LeasedProbes, probed: Sequence[ProbeRes
     if kept:
         times = {
             "started": batch.started_at,
-            "enforced": batch.started_at - uow.dependencies.github_limits.ruleset_delay,
+            "enforced": batch.started_at - uow.ports[GitHubLimits].ruleset_delay,
         }
         uow.session.execute(_SAVE, [{**_row(each), **times} for each in kept])
         batch.lease.release(uow, held)

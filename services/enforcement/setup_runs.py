@@ -19,6 +19,7 @@ from models.installations import Installation
 from models.queries import NOW
 from rules.access.permissions import SYSTEM, Actor
 from rules.errors import ServiceError
+from rules.rate_budget import GitHubLimits
 from rules.rulesets.plans import Change
 from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
@@ -190,7 +191,7 @@ def _learn(ruleset_writer: RulesetWriter, error: GitHubError) -> None:
     """Count writes as more expensive after GitHub has rejected one, so that it does not reject one every minute."""
     if error.kind is ErrorKind.SECONDARY_RATE_LIMIT:
         with ruleset_writer.uow_factory.open(SYSTEM_CALLER) as uow:
-            learn_from_refused_write(uow, ruleset_writer.installation_id, uow.dependencies.github_limits)
+            learn_from_refused_write(uow, ruleset_writer.installation_id, uow.ports[GitHubLimits])
 
 
 def _fail_unless_transient(run: SetupRun, where: str, error: GitHubError) -> None:

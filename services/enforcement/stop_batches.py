@@ -17,7 +17,9 @@ from integrations.github.ruleset_batches import RULESETS_PER_REQUEST, RulesetBod
 from models.enforcement import FrozenBranchRuleset, OrganizationStop
 from rules.access.permissions import SYSTEM
 from rules.batches import batches
+from rules.rate_budget import GitHubLimits
 from rules.rulesets.frozen_branches import stop_of
+from rules.web_addresses import WebOrigin
 from services.core.database_identity import is_confirmed
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
@@ -107,7 +109,7 @@ class StopBatch:
         with self._transaction() as uow:
             confirmed = is_confirmed(uow.session)
             for facts in self._read(uow, self.rows):
-                step = next_step(facts, uow.now, uow.dependencies.github_limits.ruleset_delay)
+                step = next_step(facts, uow.now, uow.ports[GitHubLimits].ruleset_delay)
                 if step.action == "write":
                     due.append(facts)
                 elif step.action == "write_again":
@@ -200,7 +202,7 @@ class StopBatch:
         heads = [head for noted in self.exempt.values() for head in noted]
         self.exempt.clear()
         for chunk in batches(heads, self.github.settings.checks_per_mutation):
-            passed = write_contexts(self.client, chunk, self.uow_factory.dependencies.web_url or None)
+            passed = write_contexts(self.client, chunk, self.uow_factory.ports[WebOrigin].url or None)
             with self._transaction() as uow:
                 record_passed(uow, [head for head in passed if head.facts.key in self.rows])
 
@@ -349,7 +351,7 @@ class StopBatch:
         record_written(uow, facts, ids, stop=write.context, changed=True)
         action = "ruleset.created" if write.before is None else "ruleset.updated"
         audit_change(uow, place, facts, ids[0], (action, write.before, write.after))
-        self._release(facts, uow.dependencies.github_limits.ruleset_delay)
+        self._release(facts, uow.ports[GitHubLimits].ruleset_delay)
 
     def _write_alone(self, facts: RulesetFacts) -> None:
         """Write one ruleset: of an organisation, or a new one, or one to which people have added something."""
@@ -380,4 +382,4 @@ class StopBatch:
             self._fail(facts, error)
             return
         with self._transaction() as uow:
-            self._release(facts, uow.dependencies.github_limits.ruleset_delay)
+            self._release(facts, uow.ports[GitHubLimits].ruleset_delay)

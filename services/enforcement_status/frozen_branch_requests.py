@@ -15,6 +15,7 @@ from sqlalchemy import CursorResult, text
 
 from models.freezes import IN_FORCE, INCOMPLETE
 from rules.freezes.check_names import stop_context
+from rules.rate_budget import GitHubLimits
 from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import REQUEST
 
@@ -139,7 +140,7 @@ def record_lost_stops(uow: UnitOfWork, branch_ids: Collection[str], seen_at: dat
     gets a context that GitHub never had: no commit that passed the lost one may pass again. A write that GitHub may not
     have enforced at that time is no loss.
     """
-    delay = uow.dependencies.github_limits.ruleset_delay
+    delay = uow.ports[GitHubLimits].ruleset_delay
     values = {"ids": sorted(branch_ids), "now": uow.now, "seen_at": seen_at, "enforced": seen_at - delay}
     statement = _LOST_STOPS if level == "repository" else _LOST_STOPS_ABOVE
     context = stop_context(secrets.token_hex(8))
@@ -159,7 +160,7 @@ def request_frozen_rulesets(uow: UnitOfWork, branch_ids: Collection[str]) -> Non
     of all of them at once, before it ends the first.
     """
     if branch_ids:
-        limit = uow.dependencies.github_limits.stop_above
+        limit = uow.ports[GitHubLimits].stop_above
         values = {"ids": list(branch_ids), "now": uow.now, "stop_above": limit}
         if cast(CursorResult[Any], uow.session.execute(_REQUEST_ABOVE, values)).rowcount:
             uow.wake(STOPS_JOB)

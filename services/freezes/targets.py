@@ -16,6 +16,7 @@ from rules.freezes.scope import OPEN_ENDED, compile_scope
 from rules.ids import id_of_target
 from services.core.lookups import get_freeze
 from services.core.pagination import Page, page_of, read_cursor, sign_cursor
+from services.core.rotated_secrets import CursorSecret
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.frozen_branch_requests import request_frozen_rulesets
 from services.freezes.scopes import resolve
@@ -59,7 +60,7 @@ def _let_in(exception: ActiveException) -> dict[str, Any]:
 
 def _targets_of_due(uow: UnitOfWork, freeze: Freeze, state: str | None, cursor: str | None, limit: int) -> Page:
     """Return a page of the targets that the freeze of a due window will have, by the ids that they will have."""
-    secrets, bound = uow.dependencies.cursor_secrets, ("list_freeze_targets", uow.organization, (freeze.id, state))
+    secrets, bound = uow.ports[CursorSecret].accepted, ("list_freeze_targets", uow.organization, (freeze.id, state))
     below = None if cursor is None else read_cursor(secrets, bound, cursor)[0]
     due = find_due(uow.session, uow.organization, freeze.id, uow.now)
     covered = due[1] if due and state in {None, "pending"} else ()

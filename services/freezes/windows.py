@@ -15,6 +15,7 @@ from models.queries import lock_coverage
 from models.schedules import Occurrence, Schedule
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
+from rules.freezes.limits import FreezeLimits
 from services.alerts.alerts import resolve_alerts
 from services.alerts.past_windows import keys_of_past_windows, report_late
 from services.core.lookups import find_freeze, get_freeze
@@ -48,7 +49,7 @@ def start_window(
         occurrence_id=occurrence.id,
         seconds_late=int(late_by.total_seconds()) if is_late else None,
     )
-    freeze = start(uow, wanted, max_targets=uow.dependencies.max_targets)
+    freeze = start(uow, wanted, max_targets=uow.ports[FreezeLimits].max_targets)
     occurrence.started_at, occurrence.freeze_id, occurrence.late = uow.now, freeze.id, is_late
     resolve_alerts(uow, keys_of_past_windows(schedule.id))
     report_late(uow, schedule, occurrence, late_by)

@@ -17,7 +17,7 @@ API_ORIGIN = "https://api.github.com"
 
 def github(uow: UnitOfWork) -> GitHub:
     """Return the process's GitHub client; raise `github_unavailable` if no App is configured."""
-    found = uow.dependencies.github
+    found = uow.ports.find(GitHub)
     if found is None:
         raise ServiceError("github_unavailable", "No GitHub App is configured here (GITHUB_APP_ID).")
     return found
@@ -25,7 +25,7 @@ def github(uow: UnitOfWork) -> GitHub:
 
 def origins(uow: UnitOfWork) -> tuple[str, str]:
     """Return the addresses of GitHub's pages and of its API."""
-    found = uow.dependencies.github
+    found = uow.ports.find(GitHub)
     return (found.settings.web_url, found.settings.api_url) if found else (ORIGIN, API_ORIGIN)
 
 

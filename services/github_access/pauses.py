@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, and_, or_, select, text
 
+from integrations.github import GitHub
 from models.installations import Installation
 from models.queries import NOW
 from services.core.unit_of_work import UnitOfWork
@@ -68,7 +69,7 @@ def pause_left(uow: UnitOfWork, installation_id: int) -> timedelta:
     row = uow.session.execute(_PAUSE, {"id": installation_id}).one_or_none()
     if row is None:
         return timedelta(0)
-    github = uow.dependencies.github
+    github = uow.ports.find(GitHub)
     if row.paused_since is None and github is not None:
         github.forget_pauses(installation_id, older_than=(uow.now - row.paused_until).total_seconds())
     until: datetime = row.paused_until

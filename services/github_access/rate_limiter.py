@@ -104,7 +104,7 @@ def urgent_client(
 
 
 def _reserve_first(uow_factory: UnitOfWorkFactory, installation_id: int, lease: Lease | None, *, writes: bool) -> None:
-    limits = uow_factory.dependencies.github_limits
+    limits = uow_factory.ports[GitHubLimits]
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if lease is not None and not lease.renew(uow):
             raise LeaseLostError
@@ -121,7 +121,7 @@ def _reserve_share(
     uow_factory: UnitOfWorkFactory, client: InstallationClient, lease: Lease | None, *, writes: bool
 ) -> None:
     installation_id = client.installation_id
-    limits = uow_factory.dependencies.github_limits
+    limits = uow_factory.ports[GitHubLimits]
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if lease is not None and not lease.renew(uow):
             raise LeaseLostError

@@ -10,8 +10,9 @@ from typing import cast
 
 from models.organizations import User
 from rules.errors import Detail, ServiceError
-from rules.web_addresses import CONFIRM_EMAIL, FORGOT, SIGN_IN
+from rules.web_addresses import CONFIRM_EMAIL, FORGOT, SIGN_IN, WebOrigin
 from services.core.named_locks import acquire_lock
+from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import UnitOfWork
 from services.identity import devices, one_time_tokens, sessions, throttle
 from services.identity.account_audit import audit_account
@@ -47,7 +48,7 @@ def change_password(uow: UnitOfWork, current: str, password: str) -> None:
     one_time_tokens.invalidate(uow, "change_email", user.id)
     sessions.revoke_all(uow, user.id, keep=uow.caller.session_id)
     end_grants_of(uow, user.id, "password_changed")
-    enqueue_mail(uow, user.email, "password_changed", forgot_url=uow.dependencies.web_url + FORGOT)
+    enqueue_mail(uow, user.email, "password_changed", forgot_url=uow.ports[WebOrigin].url + FORGOT)
     audit_account(uow, user, "user.password_changed", _target(user))
 
 
@@ -57,7 +58,7 @@ def request_email_change(uow: UnitOfWork, email: str, password: str) -> None:
     Raise `validation_failed` for the present address, `wrong_password`, and `rate_limited` after 10 wrong passwords of
     a session within 15 minutes, or 5 mails within an hour.
     """
-    email, web = normalize_email(email), uow.dependencies.web_url
+    email, web = normalize_email(email), uow.ports[WebOrigin].url
     if email == _person(uow).email:
         message = "This is your address already."
         raise ServiceError("validation_failed", message, details=(Detail("/email", message, "validation_failed"),))
@@ -112,7 +113,7 @@ def _check_password(uow: UnitOfWork, password: str, new: str | None = None) -> t
     Raise `wrong_password` and `rate_limited`. Attempts are counted for each session, so that a stolen one does not lock
     the user out.
     """
-    hasher, person = uow.dependencies.password_hasher, _person(uow)
+    hasher, person = uow.ports[PasswordHasher], _person(uow)
     with hasher.slot(throttle.network_of(uow.caller.address), known=True):
         counted = throttle.count_attempt(
             uow, "password", account=person.id, address=uow.caller.address, origin=uow.caller.session_id

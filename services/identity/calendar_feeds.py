@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Select, func, select, text
 from models.calendar_feeds import CalendarFeed
 from models.repositories import Repository
 from models.schedules import Schedule
+from rules.access.access_tokens import AccessTokenSettings
 from rules.access.permissions import role_reaches
 from rules.errors import Detail, ServiceError
 from rules.ids import new_id
@@ -75,7 +76,7 @@ def create(uow: UnitOfWork, wanted: NewFeed) -> dict[str, Any]:
     after = {"scheduleId": feed.schedule_id, "repositoryId": feed.repository_id}
     uow.audit("calendar_feed.created", _target(feed), before=None, after=after)
     [row] = uow.session.execute(_listed(uow).where(CalendarFeed.id == feed.id)).all()
-    address = f"{uow.dependencies.token_audience}/calendars/{token}{SUFFIX}"
+    address = f"{uow.ports[AccessTokenSettings].audience}/calendars/{token}{SUFFIX}"
     return {"calendar_feed": _to_response(*row), "url": address}
 
 

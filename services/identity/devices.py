@@ -22,10 +22,12 @@ from models.oauth import OAuthClient
 from models.organizations import User
 from rules import web_addresses
 from rules.access import client_documents
+from rules.access.access_tokens import AccessTokenSettings
 from rules.access.client_documents import MAX_NAME_LENGTH
 from rules.access.oauth import OAuthError, is_same_resource, requested_scopes
 from rules.access.user_codes import new_user_code, read_user_code
 from rules.errors import ServiceError
+from rules.web_addresses import WebOrigin
 from services.core.authorization_locks import hold_membership
 from services.core.tokens import new_one_time_token, token_hash
 from services.core.unit_of_work import UnitOfWork
@@ -119,14 +121,14 @@ def start(uow: UnitOfWork, request: DeviceRequest, supported: Collection[str]) -
             scopes=scopes,
         )
     )
-    page = uow.dependencies.web_url + web_addresses.DEVICE
+    page = uow.ports[WebOrigin].url + web_addresses.DEVICE
     complete = f"{page}?{urlencode({'user_code': user_code})}"
     return DeviceAuthorizationResponse(device_code, user_code, page, complete, int(LIFETIME.total_seconds()), INTERVAL)
 
 
 def _requested_scopes(uow: UnitOfWork, request: DeviceRequest, supported: Collection[str]) -> list[str] | None:
     """Return the scopes of a device that requests tokens for the MCP server, None of one that signs in."""
-    if request.resource is None or is_same_resource(request.resource, uow.dependencies.token_audience):
+    if request.resource is None or is_same_resource(request.resource, uow.ports[AccessTokenSettings].audience):
         if request.scope is not None:
             raise OAuthError("invalid_scope", "Scopes need a resource; else access follows from the person's role.")
         return None

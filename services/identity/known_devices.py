@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from models.organizations import User
 from rules.access.login_sessions import DEVICE_LIFETIME
 from services.core.encryption import DecryptionError, decrypt_with_any, encrypt
+from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import UnitOfWork
 
 _MAX_PEOPLE = 4
@@ -26,7 +27,7 @@ _TIME_BYTES = 8
 def remember(uow: UnitOfWork, user: User, cookie: str) -> str:
     """Return the value of the cookie that makes the device known to this person, and keeps it known to others."""
     expiry = int((uow.now + DEVICE_LIFETIME).timestamp()).to_bytes(_TIME_BYTES)
-    token = encrypt(uow.dependencies.secret_key, _USE, _associated_data(user), expiry)
+    token = encrypt(uow.ports[SecretKey].current, _USE, _associated_data(user), expiry)
     others = [text for text in _tokens(cookie) if _expiry(uow, user, text) is None]
     encoded = base64.urlsafe_b64encode(token).rstrip(b"=").decode()
     return _SEPARATOR.join([encoded, *others[: _MAX_PEOPLE - 1]])
@@ -52,7 +53,7 @@ def _expiry(uow: UnitOfWork, user: User | None, token: str) -> datetime | None:
     """Return when a token of this person expires, or None if it is not theirs."""
     try:
         raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        plain = decrypt_with_any(uow.dependencies.secret_keys, _USE, _associated_data(user), raw)
+        plain = decrypt_with_any(uow.ports[SecretKey].accepted, _USE, _associated_data(user), raw)
     except (binascii.Error, DecryptionError, ValueError):
         return None
     return datetime.fromtimestamp(int.from_bytes(plain), UTC)

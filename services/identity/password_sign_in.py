@@ -4,7 +4,8 @@ from datetime import timedelta
 
 from models.organizations import User
 from rules.errors import ServiceError
-from rules.web_addresses import RESET
+from rules.web_addresses import RESET, WebOrigin
+from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import UnitOfWork
 from services.identity import devices, one_time_tokens, sessions, throttle
 from services.identity.account_audit import actor_of, audit_account
@@ -24,7 +25,7 @@ def sign_in(uow: UnitOfWork, email: str, password: str, session_token: str = "",
     browsers where the person has signed in before have a limit of their own; `session_token` and `device_cookie` are
     what the browser sends.
     """
-    hasher = uow.dependencies.password_hasher
+    hasher = uow.ports[PasswordHasher]
     email = normalize_email(email)
     origin = throttle.known_origin(uow, email, session_token, device_cookie)
     with hasher.slot(throttle.network_of(uow.caller.address), known=origin is not None):
@@ -63,7 +64,7 @@ def forgot_password(uow: UnitOfWork, email: str) -> None:
 
 def _mail_link(uow: UnitOfWork, user_id: str, email: str) -> None:
     token = one_time_tokens.issue(uow, "reset_password", user_id, LINK_LIFETIME)
-    enqueue_mail(uow, email, "reset_password", url=f"{uow.dependencies.web_url}{RESET}?token={token}")
+    enqueue_mail(uow, email, "reset_password", url=f"{uow.ports[WebOrigin].url}{RESET}?token={token}")
 
 
 def reset_password(uow: UnitOfWork, token: str, password: str) -> User:
@@ -72,7 +73,7 @@ def reset_password(uow: UnitOfWork, token: str, password: str) -> User:
     The browser of the link is known from then on, so that strangers who try passwords do not keep its owner out.
     Raise `not_found` if the link is used, unknown or expired, and `weak_password`.
     """
-    hasher = uow.dependencies.password_hasher
+    hasher = uow.ports[PasswordHasher]
     with hasher.slot(throttle.network_of(uow.caller.address)):
         link = one_time_tokens.peek(uow, "reset_password", token)
         user = uow.session.get(User, link.subject) if link is not None else None

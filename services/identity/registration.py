@@ -12,8 +12,9 @@ from typing import cast
 from models.organizations import User
 from rules.errors import ServiceError
 from rules.ids import new_id
-from rules.web_addresses import FORGOT, SIGN_IN, VERIFY
+from rules.web_addresses import FORGOT, SIGN_IN, VERIFY, WebOrigin
 from services.core.named_locks import acquire_lock
+from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens, throttle
 from services.identity.accounts import dummy_work, find_account, normalize_email, require_strong_password
@@ -33,7 +34,7 @@ def sign_up(uow: UnitOfWork, name: str, email: str, password: str, invitation_to
     Raise `sign_up_restricted` if neither the policy nor the invitation permits it; `weak_password`; and `rate_limited`
     after 5 mails to an address from one network address, 20 to an address, or 30 from a network address, in an hour.
     """
-    hasher = uow.dependencies.password_hasher
+    hasher = uow.ports[PasswordHasher]
     with hasher.slot(throttle.network_of(uow.caller.address)):
         email = normalize_email(email)
         require_permitted(uow, email, invitation_token)
@@ -41,7 +42,7 @@ def sign_up(uow: UnitOfWork, name: str, email: str, password: str, invitation_to
         throttle.count_attempt(uow, "sign_up", account=email, address=uow.caller.address)
         with uow.outside_transaction():
             hashed = hasher.hash(password)
-        web = uow.dependencies.web_url
+        web = uow.ports[WebOrigin].url
         details = {"name": name.strip(), "passwordHash": hashed}
         if find_account(uow, email) is None:
             token = one_time_tokens.issue(uow, "verify_email", email, LINK_LIFETIME, details=details)
@@ -59,7 +60,7 @@ def verify_email(uow: UnitOfWork, token: str, password: str) -> User:
     `sign_up_restricted` if the policy has changed or the invitation has been revoked meanwhile;
     and `rate_limited` after 10 wrong passwords for an address, or 30 from a network address, within 15 minutes.
     """
-    hasher = uow.dependencies.password_hasher
+    hasher = uow.ports[PasswordHasher]
     with hasher.slot(throttle.network_of(uow.caller.address)):
         link = one_time_tokens.peek(uow, "verify_email", token)
         if link is None:

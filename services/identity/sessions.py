@@ -11,6 +11,7 @@ from typing import Literal
 from sqlalchemy import select, update
 
 from models.organizations import LoginSession, Membership, User
+from rules.access.access_tokens import AccessTokenSettings
 from rules.access.login_sessions import LIFETIME
 from rules.errors import ServiceError
 from rules.ids import new_id
@@ -79,7 +80,7 @@ def issue_token(uow: UnitOfWork, session_id: str) -> AccessToken:
         if session.organization_id is None:
             session.organization_id = _only_organization(uow, session.user_id)
     organization_id = session.organization_id if session.support or _is_member(uow, session) else None
-    lifetime = min(uow.dependencies.token_lifetime, session.expires_at - uow.now) // _SECOND * _SECOND
+    lifetime = min(uow.ports[AccessTokenSettings].lifetime, session.expires_at - uow.now) // _SECOND * _SECOND
     token = issue_access_token(
         current_signer(uow),
         user=session.user_id,

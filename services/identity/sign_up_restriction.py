@@ -9,6 +9,7 @@ from sqlalchemy import exists, select
 
 from models.identity import Invitation
 from models.organizations import Organization
+from rules.access.sign_up import SignUpPolicy
 from rules.errors import ServiceError
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens
@@ -16,7 +17,7 @@ from services.identity import one_time_tokens
 
 def require_permitted(uow: UnitOfWork, email: str, invitation_token: str | None) -> None:
     """Raise `sign_up_restricted` unless the policy or the invitation of a token permits an account of this address."""
-    if uow.dependencies.sign_up.permits(email):
+    if uow.ports[SignUpPolicy].permits(email):
         return
     link = one_time_tokens.peek(uow, "invitation", invitation_token) if invitation_token is not None else None
     if link is None or not _is_invited(uow, email, link.subject):
@@ -25,7 +26,7 @@ def require_permitted(uow: UnitOfWork, email: str, invitation_token: str | None)
 
 def require_still_permitted(uow: UnitOfWork, email: str) -> None:
     """Raise `sign_up_restricted` unless the policy or an invitation permits an account of a confirmed address."""
-    if not uow.dependencies.sign_up.permits(email) and not _is_invited(uow, email):
+    if not uow.ports[SignUpPolicy].permits(email) and not _is_invited(uow, email):
         raise _restricted(uow)
 
 
@@ -43,5 +44,5 @@ def _is_invited(uow: UnitOfWork, email: str, invitation_id: str | None = None) -
 
 
 def _restricted(uow: UnitOfWork) -> ServiceError:
-    message = f"{uow.dependencies.sign_up.summary} Sign up with the link in the mail of your invitation."
+    message = f"{uow.ports[SignUpPolicy].summary} Sign up with the link in the mail of your invitation."
     return ServiceError("sign_up_restricted", message)

@@ -21,9 +21,11 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm
 from sqlalchemy import select
 
 from models.organizations import SigningKey
+from rules.access.access_tokens import AccessTokenSettings
 from rules.ids import new_id
 from services.core.encryption import DecryptionError, decrypt_with_any, encrypt
 from services.core.named_locks import acquire_lock
+from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import UnitOfWork
 from services.identity.access_tokens import ALGORITHMS, Signer, new_key_pair
 
@@ -113,13 +115,15 @@ def _find_signer(uow: UnitOfWork) -> Signer | None:
 
 
 def _to_signer(uow: UnitOfWork, key: SigningKey) -> Signer | None:
-    dependencies = uow.dependencies
     try:
-        private = decrypt_with_any(dependencies.secret_keys, USE, key.kid, key.encrypted_private_key or b"").decode()
+        private = decrypt_with_any(
+            uow.ports[SecretKey].accepted, USE, key.kid, key.encrypted_private_key or b""
+        ).decode()
     except DecryptionError:
         logger.warning("signing key %s is encrypted with another SECRET_KEY; it only verifies", key.kid)
         return None
-    return Signer(key.kid, key.algorithm, private, dependencies.token_issuer, dependencies.token_audience)
+    settings = uow.ports[AccessTokenSettings]
+    return Signer(key.kid, key.algorithm, private, settings.issuer, settings.audience)
 
 
 def _add(uow: UnitOfWork, *, active_in: timedelta) -> SigningKey:
@@ -129,7 +133,7 @@ def _add(uow: UnitOfWork, *, active_in: timedelta) -> SigningKey:
         kid=kid,
         algorithm="ES256",
         public_key=public,
-        encrypted_private_key=encrypt(uow.dependencies.secret_key, USE, kid, private.encode()),
+        encrypted_private_key=encrypt(uow.ports[SecretKey].current, USE, kid, private.encode()),
         created_at=uow.now,
         active_from=uow.now + active_in,
     )

@@ -17,6 +17,7 @@ from integrations.mail.smtp import DelayedError, Envelope, MailServer, RefusedEr
 from integrations.mail.templates import TEMPLATES, render
 from models.identity import Mail
 from services.core.encryption import DecryptionError, decrypt_with_any
+from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, RetryPolicy, WorkQueue
 from services.mail.outbox import USE, associated_data
@@ -36,7 +37,7 @@ MAILS = WorkQueue(
 
 def send_due(uow_factory: UnitOfWorkFactory) -> bool:
     """Send one mail that is due; False if none is due, no server is configured, or the server takes no mail now."""
-    server = uow_factory.dependencies.mail
+    server = uow_factory.ports.find(MailServer)
     if server is None:
         return False
     with uow_factory.open(SYSTEM_CALLER) as uow:
@@ -58,7 +59,7 @@ def _send_or_expire(uow_factory: UnitOfWorkFactory, server: MailServer, lease: L
 def _send(uow_factory: UnitOfWorkFactory, server: MailServer, lease: Lease) -> bool:
     mail = lease.row
     try:
-        rendered = render(mail.template, _values(mail, uow_factory.dependencies.secret_keys))
+        rendered = render(mail.template, _values(mail, uow_factory.ports[SecretKey].accepted))
         server.send(rendered, Envelope(mail.recipient, mail.id, mail.created_at))
     except (DecryptionError, KeyError):
         _give_up(uow_factory, lease, "undecryptable", "it was encrypted under another SECRET_KEY")

@@ -12,6 +12,7 @@ from integrations.mail.templates import TEMPLATES
 from models.identity import Mail
 from rules.ids import new_id
 from services.core.encryption import encrypt
+from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import UnitOfWork
 
 USE = "mails"
@@ -34,7 +35,7 @@ def enqueue_mail(uow: UnitOfWork, recipient: str, template: str, **values: Any) 
             organization_id=uow.caller.organization_id,
             recipient=recipient,
             template=template,
-            encrypted_values=encrypt(uow.dependencies.secret_key, USE, associated_data(mail_id, recipient), fields),
+            encrypted_values=encrypt(uow.ports[SecretKey].current, USE, associated_data(mail_id, recipient), fields),
             created_at=uow.now,
             due_at=uow.now,
             attempts=0,

@@ -86,7 +86,7 @@ def purge_expired(uow_factory: UnitOfWorkFactory) -> bool:
         remove_dead_holders(uow.session, uow.now)
         now = uow.now
     left = MAX_ROWS
-    for rule in rules_of(uow_factory.dependencies.retention):
+    for rule in rules_of(uow_factory.ports[Retention]):
         left -= _purge(uow_factory, rule, now - rule.age, left)
         if left == 0:
             with uow_factory.open(SYSTEM_CALLER) as uow:

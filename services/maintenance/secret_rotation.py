@@ -23,6 +23,7 @@ from models.requests import IdempotencyKey
 from models.slack import SlackConnection
 from services.billing import used_trials
 from services.core.encryption import DecryptionError, decrypt_with_any, encrypt
+from services.core.rotated_secrets import SecretKey
 from services.core.stored_replies import SECRET_RETENTION
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.identity import signing_keys
@@ -100,7 +101,7 @@ def _read_column(uow_factory: UnitOfWorkFactory, column: EncryptedColumn, *, rew
     """Decrypt and count the values of a column; `rewrite` encrypts those of the previous key again."""
     count = Count(column)
     for uow, rows in _batches(uow_factory, column, read_only=not rewrite):
-        secret, *others = uow.dependencies.secret_keys
+        secret, *others = uow.ports[SecretKey].accepted
         for value, *row in rows:
             bound = " ".join(row)
             if _decrypted([secret], column, bound, value) is not None:

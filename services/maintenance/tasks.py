@@ -14,6 +14,7 @@ from sqlalchemy import Row, func, select, tuple_
 from models.freezes import Freeze
 from models.schedules import Occurrence
 from rules.access.permissions import SYSTEM
+from rules.freezes.limits import FreezeLimits
 from services.core.batch import acquire_periodic, for_each_due, for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.enforcement_status.frozen_branch_requests import request_stops_while_paused
@@ -85,7 +86,7 @@ def cover_remaining(uow_factory: UnitOfWorkFactory) -> None:
 def _cover_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
     freeze_id, organization_id = row
     with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
-        return add_remaining_targets(uow, freeze_id, max_targets=uow.dependencies.max_targets)
+        return add_remaining_targets(uow, freeze_id, max_targets=uow.ports[FreezeLimits].max_targets)
 
 
 def seconds_to_next(uow_factory: UnitOfWorkFactory) -> float | None:

@@ -16,6 +16,7 @@ from models.audit import AuditEntry, AuditSeal
 from models.notifications import NotificationDestination
 from models.queries import NOW
 from rules.notifications.kinds import NOTIFIED_ACTIONS, kind_of
+from services.core.queue_observer import QueueObserver
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import RetryPolicy
 from services.events.destinations import FOR_SYSTEMS, JOB
@@ -63,11 +64,11 @@ def dispatch_due(uow_factory: UnitOfWorkFactory) -> bool:
             if destination is None:
                 return False
             destination_id = destination.id
-            uow.dependencies.queue_observer.acquired(JOB, 1, 0)
+            uow.ports[QueueObserver].acquired(JOB, 1, 0)
             uow.bind_organization(destination.organization_id)
             uow.session.execute(DURABLE_COMMIT)
             _dispatch(uow, destination)
-            uow.dependencies.queue_observer.released(JOB, 1)
+            uow.ports[QueueObserver].released(JOB, 1)
     except Exception as error:
         if destination_id is None:
             raise
@@ -134,4 +135,4 @@ def _postpone(uow_factory: UnitOfWorkFactory, destination_id: str) -> None:
         if destination is not None:
             destination.due_at = uow.now + RETRY.delay(destination.attempts)
             destination.attempts += 1
-            uow.dependencies.queue_observer.failed(JOB, "channel_failed", 1)
+            uow.ports[QueueObserver].failed(JOB, "channel_failed", 1)

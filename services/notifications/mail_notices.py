@@ -23,6 +23,7 @@ from rules.notifications.links import LinkedPage, in_organization, page_of, page
 from rules.notifications.mails import MailReader, default_kinds
 from rules.notifications.sentences import sentence_of, sentence_of_window
 from rules.notifications.subjects import name_of, subject_of
+from rules.web_addresses import WebOrigin
 from services.core.unit_of_work import UnitOfWork
 from services.events.event import Event
 from services.freezes.scope_names import named_scopes
@@ -150,7 +151,7 @@ def _write(uow: UnitOfWork, organization: Organization, address: str, lines: Seq
     if len(lines) > MAX_LISTED:
         listed.append(f"and {len(lines) - MAX_LISTED} more")
     page = pages.pop() if len(pages) == 1 else page_of_several({line.target["type"] for line in lines})
-    web = uow.dependencies.web_url
+    web = uow.ports[WebOrigin].url
     enqueue_mail(
         uow,
         address,

@@ -5,6 +5,7 @@ exists. Units of work of this module use the database role `identity`.
 """
 
 from rules.errors import ServiceError
+from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import UnitOfWork
 from services.identity import sessions, throttle
 from services.identity.accounts import find_account, require_strong_password
@@ -20,7 +21,7 @@ def join(uow: UnitOfWork, token: str, name: str, password: str) -> SignedIn:
     not prove the mailbox or whose invitation is not pending, `already_exists` if the address has an account, and
     `weak_password`.
     """
-    hasher = uow.dependencies.password_hasher
+    hasher = uow.ports[PasswordHasher]
     with hasher.slot(throttle.network_of(uow.caller.address)):
         email = find_joinable(uow, token).email
         require_strong_password(password, email)

@@ -12,7 +12,7 @@ from rules.access.invitations import LIFETIME, InvitationState
 from rules.access.permissions import Role
 from rules.errors import ServiceError
 from rules.ids import new_id
-from rules.web_addresses import INVITATION
+from rules.web_addresses import INVITATION, WebOrigin
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens
@@ -103,7 +103,7 @@ def _new_url(uow: UnitOfWork, invitation: Invitation, *, mailed: bool) -> str:
         organization_id=invitation.organization_id,
         details={PROVES_MAILBOX: True} if mailed else {},
     )
-    return f"{uow.dependencies.web_url}{INVITATION}?{urlencode({'token': token})}"
+    return f"{uow.ports[WebOrigin].url}{INVITATION}?{urlencode({'token': token})}"
 
 
 def _require_new(uow: UnitOfWork, email: str) -> None:

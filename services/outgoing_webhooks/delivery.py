@@ -21,12 +21,13 @@ from datetime import timedelta
 from sqlalchemy import Row, select
 
 from integrations.guarded_https import GuardedHttps, NotPublicError, TooSlowError, UnreachableError
-from integrations.outgoing_webhooks import TIMEOUT
+from integrations.outgoing_webhooks import TIMEOUT, WebhookClient
 from models.organizations import Organization
 from models.outgoing_webhooks import WebhookEndpoint, WebhookMessage
 from models.queries import NOW
 from rules.outgoing_webhooks.signatures import signed_headers
 from services.core.encryption import DecryptionError
+from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import WorkQueue
 from services.outgoing_webhooks.endpoints import decrypt_secrets
@@ -142,7 +143,7 @@ class _Run:
 
 def deliver_due(uow_factory: UnitOfWorkFactory) -> bool:
     """Send messages until none is due that no process sends; return False: there is no more work."""
-    run, client, secret_keys = _Run(), uow_factory.dependencies.webhook_client, uow_factory.dependencies.secret_keys
+    run, client, secret_keys = _Run(), uow_factory.ports[WebhookClient], uow_factory.ports[SecretKey].accepted
     with ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="webhook") as threads:
         while True:
             with uow_factory.open(SYSTEM_CALLER) as uow:

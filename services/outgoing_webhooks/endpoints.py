@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import func, select, update
 
+from integrations.outgoing_webhooks import WebhookClient
 from models.outgoing_webhooks import WebhookEndpoint, WebhookMessage
 from rules.errors import Detail, ServiceError, merge_errors
 from rules.ids import new_id
@@ -22,6 +23,7 @@ from services.alerts.alerts import resolve_alert
 from services.core.encryption import decrypt_with_any, encrypt
 from services.core.entity_tags import require_match
 from services.core.pagination import Page, page_of, page_of_listed
+from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import UnitOfWork
 from services.events.destinations import add_destination, change_reminders, remove_destination
 from services.organizations.organizations import lock_current
@@ -218,7 +220,7 @@ def _check(uow: UnitOfWork, given: Mapping[str, Any]) -> None:
     """Raise `invalid_parameter` for an address or for events that are not possible."""
     errors = [_invalid(f"/events/{position}", _UNKNOWN) for position in unknown_events(given.get("events", ()))]
     if "url" in given:
-        problem = problem_with(given["url"], loopback=uow.dependencies.webhook_client.loopback)
+        problem = problem_with(given["url"], loopback=uow.ports[WebhookClient].loopback)
         errors[:0] = [] if problem is None else [_invalid("/url", problem)]
     if errors:
         raise merge_errors(errors)
@@ -240,7 +242,7 @@ def _require_below_limit(uow: UnitOfWork) -> None:
 
 
 def _encrypt(uow: UnitOfWork, endpoint: WebhookEndpoint, secret: str) -> bytes:
-    return encrypt(uow.dependencies.secret_key, USE, endpoint.id, secret.encode())
+    return encrypt(uow.ports[SecretKey].current, USE, endpoint.id, secret.encode())
 
 
 def _audit_snapshot(endpoint: WebhookEndpoint) -> dict[str, Any]:

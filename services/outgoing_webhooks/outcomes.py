@@ -13,6 +13,7 @@ from rules import web_addresses
 from rules.access.permissions import SYSTEM
 from rules.outgoing_webhooks.addresses import origin_of
 from rules.outgoing_webhooks.retries import MAX_FAILING, failing_since, retry_at
+from rules.web_addresses import WebOrigin
 from services.alerts.alerts import Alert, open_alert
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease
@@ -129,7 +130,7 @@ def _disable_and_notify(uow: UnitOfWork, endpoint: WebhookEndpoint, reason: str)
         before={"enabled": True, "disabledReason": None},
         after={"enabled": False, "disabledReason": reason},
     )
-    url = f"{uow.dependencies.web_url}{web_addresses.WEBHOOK.format(id=endpoint.id)}"
+    url = f"{uow.ports[WebOrigin].url}{web_addresses.WEBHOOK.format(id=endpoint.id)}"
     why = _DISABLED_BECAUSE[reason]
     message = f"The webhook {endpoint.name} ({origin}) was disabled, {why}. Repair it, and enable it again."
     action = ("Open the webhook", url)

@@ -16,6 +16,7 @@ from sqlalchemy.sql.selectable import Subquery, TextualSelect
 
 from rules.billing.grants import trial_ending_soon
 from rules.billing.plans import COUNTED
+from rules.web_addresses import WebOrigin
 from services.alerts.alerts import Severity
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
@@ -60,7 +61,7 @@ def _all_alerts(uow: UnitOfWork) -> Subquery:
     values = {
         "organization": uow.organization,
         "now": uow.now,
-        "web": uow.dependencies.web_url,
+        "web": uow.ports[WebOrigin].url,
         "plan": plan.id,
         "decidable": plan.includes("pr_exceptions"),
         **{limit_parameter(name): plan.limits[name] for name in COUNTED},

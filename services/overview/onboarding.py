@@ -11,6 +11,7 @@ from models.organizations import Organization
 from models.queries import freezable
 from models.repositories import Repository, WatchedBranch
 from rules.access.onboarding import OnboardingState, Step, steps
+from rules.web_addresses import WebOrigin
 from services.core.unit_of_work import UnitOfWork
 from services.installations.views import status
 
@@ -19,7 +20,7 @@ def show(uow: UnitOfWork) -> dict[str, Any]:
     """Return all steps, each done or with its next action; without an organisation none is done."""
     progress = steps(_facts(uow))
     next_step = next((step.name for step in progress if not step.done), None)
-    views = [_step_view(step, uow.dependencies.web_url) for step in progress]
+    views = [_step_view(step, uow.ports[WebOrigin].url) for step in progress]
     return {"complete": next_step is None, "next_step": next_step, "steps": views}
 
 

@@ -18,6 +18,7 @@ from models.queries import any_of, frozen_branches, unprotected_branches
 from models.repositories import WatchedBranch
 from services.core.lookups import get_branch, get_freeze
 from services.core.pagination import Page, read_cursor, sign_cursor
+from services.core.rotated_secrets import CursorSecret
 from services.core.unit_of_work import UnitOfWork
 from services.pull_requests.views import views
 from services.repositories.repositories import get_visible
@@ -53,7 +54,7 @@ def list_forbidden(uow: UnitOfWork, filters: ForbiddenFilters, cursor: str | Non
 
     Raise `freeze_not_found`, `repository_not_found`, `branch_not_found`.
     """
-    secrets, bound = uow.dependencies.cursor_secrets, (_OPERATION, uow.organization, filters)
+    secrets, bound = uow.ports[CursorSecret].accepted, (_OPERATION, uow.organization, filters)
     position = _FIRST if cursor is None else read_cursor(secrets, bound, cursor)
     branch_ids = _branches(uow, filters)
     size = max(limit + 1, BATCH_SIZE)

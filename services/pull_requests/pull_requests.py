@@ -7,6 +7,7 @@ from typing import Any
 from models.pull_requests import PullRequest
 from models.repositories import Repository
 from services.core.pagination import Page, read_cursor, sign_cursor
+from services.core.rotated_secrets import CursorSecret
 from services.core.unit_of_work import UnitOfWork
 from services.pull_requests.views import views
 from services.repositories.repositories import get_visible
@@ -31,7 +32,10 @@ def list_pulls(uow: UnitOfWork, reference: str, filters: PullFilters, cursor: st
     Raise `repository_not_found`. The verdict is no column: verdicts are computed until the page is full.
     """
     repository = get_visible(uow, reference)
-    secrets, bound = uow.dependencies.cursor_secrets, ("list_pull_requests", uow.organization, (repository.id, filters))
+    secrets, bound = (
+        uow.ports[CursorSecret].accepted,
+        ("list_pull_requests", uow.organization, (repository.id, filters)),
+    )
     below = None if cursor is None else read_cursor(secrets, bound, cursor)[0]
     size = limit + 1 if filters.verdict is None else max(limit + 1, BATCH_SIZE)
     shown: list[dict[str, Any]] = []

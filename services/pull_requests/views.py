@@ -17,6 +17,7 @@ from models.queries import audiences, exception_states
 from rules.freezes.check_text import EVERYWHERE, Audience, summary, title
 from rules.freezes.verdict import CoveringFreeze, Verdict, deciding, judge
 from rules.time.planned_windows import end_of_cover
+from rules.web_addresses import WebOrigin
 from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.pull_request_facts import PullRequestFacts, read_facts
 from services.repositories.tracked_pull_requests import TrackedPullRequest, reference
@@ -45,7 +46,7 @@ def views(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> list[dict[str,
     rules = _rules(uow, rows, facts.freezes)
     blocking = blocking_of_branches(uow.session, {row.branch.id for row in rows}, uow.now)
     ids = {row.repository.id for row in rows}
-    readers = audiences(uow.session, ids, uow.dependencies.web_url) if facts.freezes else {}
+    readers = audiences(uow.session, ids, uow.ports[WebOrigin].url) if facts.freezes else {}
     exceptions_included = uow.plan.includes("pr_exceptions")
     return [
         {

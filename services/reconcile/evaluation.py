@@ -15,6 +15,7 @@ from models.pull_requests import HeadCheck
 from models.queries import audiences
 from rules.freezes.check_text import EVERYWHERE, SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, Audience, summary, title
 from rules.freezes.verdict import Conclusion, CoveringFreeze, MergeCandidate, Verdict, judge, judge_for_pattern
+from rules.web_addresses import WebOrigin
 from services.core.database_identity import IS_CONFIRMED
 from services.core.plan_grants import plan_grants
 from services.core.unit_of_work import UnitOfWork
@@ -118,7 +119,7 @@ class TextFacts:
     def _read_audiences(self, uow: UnitOfWork, organizations: Mapping[str, str]) -> None:
         """Read for whom checks are written; `organizations` has the organisation of each repository."""
         grants = plan_grants(uow, set(organizations.values()))
-        found = audiences(uow.session, organizations, uow.dependencies.web_url)
+        found = audiences(uow.session, organizations, uow.ports[WebOrigin].url)
         for repository_id, audience in found.items():
             plan = grants[organizations[repository_id]].at(uow.now).plan
             self.audiences[repository_id] = replace(audience, exceptions=plan.includes("pr_exceptions"))

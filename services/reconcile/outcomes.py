@@ -12,6 +12,7 @@ from typing import Any, LiteralString
 from sqlalchemy import text
 
 from integrations.github import ErrorKind, GitHubError
+from services.core.queue_observer import QueueObserver
 from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import LEASE_DURATION
 from services.github_access.backoff import NEEDS_OPERATOR, backoff
@@ -106,7 +107,7 @@ def finish_checks(leased: LeasedTransaction, finished: Sequence[Progress]) -> se
     uow, checks = leased.uow, [one.check.id for one in held]
     values: dict[str, Any] = {"checks": checks, "generations": [one.check.generation for one in held], "now": uow.now}
     uow.session.execute(_FINISH, {**values, "token": leased.lease.token})
-    uow.dependencies.queue_observer.released(CHECKS.kind, len(held))
+    uow.ports[QueueObserver].released(CHECKS.kind, len(held))
     freezes = set(uow.session.scalars(_UNENFORCED, {"checks": checks}))
     if targets := _lock_targets(uow, checks):
         _save_progress(uow, held)
@@ -146,7 +147,7 @@ def defer_checks(leased: LeasedTransaction, deferred: Sequence[Progress], due: d
     request_read_backs(uow, [one.check.id for one in held if one.check.read_back], uow.now)
     values = {"ranks": [one.rank for one in held], "generations": [one.check.generation for one in held]}
     uow.session.execute(_DEFER, {"checks": checks, **values, "token": leased.lease.token, "due": due})
-    uow.dependencies.queue_observer.postponed(CHECKS.kind, len(held))
+    uow.ports[QueueObserver].postponed(CHECKS.kind, len(held))
     if _lock_targets(uow, checks):
         _save_progress(uow, held)
 
@@ -182,7 +183,7 @@ def fail_check(leased: LeasedTransaction, progress: Progress, error: GitHubError
     check = progress.check
     if check.id not in leased.held:
         return set()
-    uow, observer = leased.uow, leased.uow.dependencies.queue_observer
+    uow, observer = leased.uow, leased.uow.ports[QueueObserver]
     waits = error.kind in RATE_LIMITS or error.kind is ErrorKind.WITHHELD
     values: dict[str, Any] = {
         "check": check.id,

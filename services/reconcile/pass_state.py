@@ -44,7 +44,7 @@ class PassState:
     @property
     def limits(self) -> GitHubLimits:
         """How much may be sent for one installation."""
-        return self.uow_factory.dependencies.github_limits
+        return self.uow_factory.ports[GitHubLimits]
 
     @property
     def installation_error(self) -> GitHubError | None:

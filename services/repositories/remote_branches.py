@@ -15,6 +15,7 @@ from integrations.github import InstallationClient
 from models.repositories import RemoteBranchList, Repository, WatchedBranch
 from rules.errors import ServiceError
 from services.core.pagination import read_cursor, sign_cursor
+from services.core.rotated_secrets import CursorSecret
 from services.core.unit_of_work import UnitOfWork
 from services.github_access import client as github_client
 from services.repositories.repositories import get_visible
@@ -31,7 +32,7 @@ def list_remote_branches(uow: UnitOfWork, reference: str, cursor: str | None, li
     asked us to wait.
     """
     repository = get_visible(uow, reference)
-    secrets, bound = uow.dependencies.cursor_secrets, ("list_remote_branches", uow.organization, repository.id)
+    secrets, bound = uow.ports[CursorSecret].accepted, ("list_remote_branches", uow.organization, repository.id)
     after = "" if cursor is None else read_cursor(secrets, bound, cursor)[0]
     branches, fetched_at = _cached(uow, repository) or _fetch(uow, repository)
     page = [branch for branch in branches if branch["name"] > after][: limit + 1]

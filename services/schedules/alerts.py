@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from models.schedules import Occurrence, Schedule
-from rules.web_addresses import SCHEDULE
+from rules.web_addresses import SCHEDULE, WebOrigin
 from services.alerts.alerts import Alert
 from services.alerts.past_windows import MISSED, WITHOUT_TARGETS, key_of_past_window
 from services.core.unit_of_work import UnitOfWork
@@ -102,4 +102,4 @@ def _times(occurrence: Occurrence) -> str:
 
 def action_of(uow: UnitOfWork, schedule: Schedule) -> tuple[str, str]:
     """Return the action of an alert that concerns a schedule as a whole: its page."""
-    return "Open the schedule", f"{uow.dependencies.web_url}{SCHEDULE.format(id=schedule.id)}"
+    return "Open the schedule", f"{uow.ports[WebOrigin].url}{SCHEDULE.format(id=schedule.id)}"

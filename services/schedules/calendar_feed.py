@@ -36,7 +36,7 @@ from rules.time.calendar_events import (
     within_limit,
 )
 from rules.time.wall_clock import local_time
-from rules.web_addresses import CALENDAR, FREEZE, SCHEDULE
+from rules.web_addresses import CALENDAR, FREEZE, SCHEDULE, WebOrigin
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrences import touching
 from services.schedules.schedule_filters import ScheduleFilters, matching_schedules, one_of
@@ -83,7 +83,7 @@ def render(uow: UnitOfWork, feed: CalendarFeed) -> bytes:
     shown = within_limit([*map(events.of_window, windows), *map(events.of_freeze, freezes)], uow.now, MAX_EVENTS)
     shown += within_limit([*map(events.of_window, gone)], uow.now, MAX_EVENTS - len(shown))
     name = shown_text(_name(uow, feed), MAX_NAME_LENGTH)
-    return write_calendar(name, DESCRIPTION, shown, web_url=uow.dependencies.web_url)
+    return write_calendar(name, DESCRIPTION, shown, web_url=uow.ports[WebOrigin].url)
 
 
 def _name(uow: UnitOfWork, feed: CalendarFeed) -> str:

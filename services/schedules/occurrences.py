@@ -11,6 +11,7 @@ from models.schedule_queries import with_freezes
 from models.schedules import LONG, Occurrence, OccurrenceState, Schedule
 from services.core.pagination import Page, read_cursor, sign_cursor
 from services.core.ranges import require_range
+from services.core.rotated_secrets import CursorSecret
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.later_occurrences import BEGINNING, MAX_AHEAD, LaterWindow, LaterWindows, Position
 from services.schedules.occurrence_views import occurrence_view
@@ -42,7 +43,7 @@ def list_occurrences(uow: UnitOfWork, filters: OccurrenceFilters, cursor: str | 
     `invalid_cursor`.
     """
     require_range(filters.since, filters.until, ("from", "to"))
-    secrets, bound = uow.dependencies.cursor_secrets, ("list_occurrences", uow.organization, filters)
+    secrets, bound = uow.ports[CursorSecret].accepted, ("list_occurrences", uow.organization, filters)
     position: Position | None = read_cursor(secrets, bound, cursor) if cursor is not None else None
     schedule_ids = matching_schedules(uow, filters.schedule)
     later = _later_windows(uow, filters, schedule_ids)

@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 def slack_of(uow: UnitOfWork) -> Slack:
     """Return the process's client; raise `slack_unavailable` if none is configured."""
-    slack = uow.dependencies.slack
+    slack = uow.ports.find(Slack)
     if slack is None:
         raise ServiceError("slack_unavailable", "Slack cannot be connected here: SLACK_CLIENT_ID is not set.")
     return slack

@@ -2,6 +2,7 @@
 
 from models.slack import SlackConnection, SlackSubscription
 from rules import web_addresses
+from rules.web_addresses import WebOrigin
 from services.alerts.alerts import Alert, open_alert, resolve_alerts
 from services.core.unit_of_work import UnitOfWork
 
@@ -81,5 +82,5 @@ def subscription_target(subscription: SlackSubscription) -> tuple[str, str, str]
 
 
 def _alert(uow: UnitOfWork, key: str, kind: str, subject: tuple[str, str, str], message: str) -> None:
-    action = ("Open the settings of Slack", f"{uow.dependencies.web_url}{web_addresses.SLACK}")
+    action = ("Open the settings of Slack", f"{uow.ports[WebOrigin].url}{web_addresses.SLACK}")
     open_alert(uow, Alert(key, kind, "warning", subject, message, action))

@@ -9,13 +9,16 @@ from typing import Any
 from sqlalchemy import delete, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 
+from integrations.slack import Slack
 from integrations.slack.client import SCOPES, SlackInstallation
 from models.organizations import Organization
 from models.slack import SlackConnection, SlackLink, SlackSubscription
 from rules import web_addresses
 from rules.errors import ServiceError
 from rules.ids import new_id
+from rules.web_addresses import WebOrigin
 from services.alerts.alerts import resolve_alerts
+from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import UnitOfWork
 from services.organizations import organizations, redirect_states
 from services.slack.calls import calling_slack, slack_of
@@ -39,7 +42,7 @@ def show(uow: UnitOfWork) -> dict[str, Any]:
     counted = select(func.count()).where(SlackSubscription.organization_id == uow.organization)
     return {
         **_view(connection),
-        "available": uow.dependencies.slack is not None,
+        "available": uow.ports.find(Slack) is not None,
         "subscription_count": uow.session.scalars(counted).one(),
         "me": {"linked": linked is not None, "slack_user_id": linked},
     }
@@ -159,7 +162,7 @@ def _store(uow: UnitOfWork, existing: SlackConnection | None, installation: Slac
         "team_name": installation.team_name,
         "bot_user_id": installation.bot_user_id,
         "scopes": list(installation.scopes),
-        "encrypted_tokens": encrypt_tokens(uow.dependencies.secret_key, connection_id, installation.tokens),
+        "encrypted_tokens": encrypt_tokens(uow.ports[SecretKey].current, connection_id, installation.tokens),
         "connected_by": uow.actor.as_json(),
         "connected_at": uow.now,
         "due_at": next_refresh(uow.now, installation.tokens),
@@ -189,7 +192,7 @@ def _revoke(uow: UnitOfWork, installation: SlackInstallation) -> None:
             team_name=installation.team_name,
             bot_user_id=installation.bot_user_id,
             scopes=list(installation.scopes),
-            encrypted_tokens=encrypt_tokens(uow.dependencies.secret_key, connection_id, installation.tokens),
+            encrypted_tokens=encrypt_tokens(uow.ports[SecretKey].current, connection_id, installation.tokens),
             connected_by=uow.actor.as_json(),
             connected_at=uow.now,
             removed_at=uow.now,
@@ -228,7 +231,7 @@ def _missing_scopes(connection: SlackConnection) -> list[str]:
 
 
 def _redirect_uri(uow: UnitOfWork) -> str:
-    return f"{uow.dependencies.web_url}{web_addresses.SLACK}"
+    return f"{uow.ports[WebOrigin].url}{web_addresses.SLACK}"
 
 
 def _already_connected(connection: SlackConnection) -> ServiceError:

@@ -27,6 +27,7 @@ from models.slack import SlackMessage, SlackSubscription
 from rules.access.permissions import SYSTEM
 from rules.slack.blocks import Message
 from rules.slack.notices import render
+from rules.web_addresses import WebOrigin
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, RetryPolicy, WorkQueue
 from services.slack.connection_loss import mark_lost, pause_subscription, record_missing_scope
@@ -84,7 +85,7 @@ class _Target:
 
 def send_due(uow_factory: UnitOfWorkFactory) -> bool:
     """Post or update one message; False if none is due or Slack is not configured."""
-    slack = uow_factory.dependencies.slack
+    slack = uow_factory.ports.find(Slack)
     if slack is None:
         return False
     return MESSAGES.work_on_next(uow_factory, partial(_deliver, uow_factory, slack), wakes=JOB)
@@ -101,7 +102,7 @@ def _deliver(uow_factory: UnitOfWorkFactory, slack: Slack, lease: Lease) -> None
         if message.ts is None and message.useful_until is not None and message.useful_until <= uow.now:
             lease.fail(uow, "expired", "it is too old to be useful", None)
             return
-    shown = render(message.kind, message.facts, uow_factory.dependencies.web_url)
+    shown = render(message.kind, message.facts, uow_factory.ports[WebOrigin].url)
     try:
         ts = _send(slack, lease, target, shown)
     except SlackContentError:

@@ -14,6 +14,7 @@ from sqlalchemy import func, or_, select
 from models.slack import SlackConnection, SlackLink
 from rules import web_addresses
 from rules.errors import Detail, ServiceError
+from rules.web_addresses import WebOrigin
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens
 from services.organizations import memberships
@@ -34,7 +35,7 @@ def issue_link(uow: UnitOfWork, connection: SlackConnection, slack_user_id: str,
     token = one_time_tokens.issue(
         uow, "slack_link", subject, LINK_LIFETIME, organization_id=connection.organization_id, details=details
     )
-    return f"{uow.dependencies.web_url}{web_addresses.SLACK_LINK}?{urlencode({'token': token})}"
+    return f"{uow.ports[WebOrigin].url}{web_addresses.SLACK_LINK}?{urlencode({'token': token})}"
 
 
 def find_request(uow: UnitOfWork, token: str) -> dict[str, Any]:

@@ -4,8 +4,11 @@ from typing import Any
 
 import orjson
 
+from integrations.slack import Slack
 from integrations.slack.client import DEFAULT_COMMAND, SCOPES
 from rules import web_addresses
+from rules.access.access_tokens import AccessTokenSettings
+from rules.web_addresses import WebOrigin
 from services.core.unit_of_work import UnitOfWork
 
 REQUESTS = "/webhooks/slack"
@@ -14,9 +17,9 @@ REQUESTS = "/webhooks/slack"
 
 def render(uow: UnitOfWork) -> bytes:
     """Return the manifest as JSON, with names as Slack defines them."""
-    dependencies = uow.dependencies
-    command = dependencies.slack.settings.command if dependencies.slack else DEFAULT_COMMAND
-    request_url = f"{dependencies.token_audience}{REQUESTS}"
+    slack = uow.ports.find(Slack)
+    command = slack.settings.command if slack else DEFAULT_COMMAND
+    request_url = f"{uow.ports[AccessTokenSettings].audience}{REQUESTS}"
     manifest: dict[str, Any] = {
         "display_information": {
             "name": "Change freezes",
@@ -35,7 +38,7 @@ def render(uow: UnitOfWork) -> bytes:
             ],
         },
         "oauth_config": {
-            "redirect_urls": [f"{dependencies.web_url}{web_addresses.SLACK}"],
+            "redirect_urls": [f"{uow.ports[WebOrigin].url}{web_addresses.SLACK}"],
             "scopes": {"bot": list(SCOPES)},
         },
         "settings": {

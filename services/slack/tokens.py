@@ -16,6 +16,7 @@ from integrations.slack.client import CALL_TIMEOUT, SlackTokens
 from models.slack import SlackConnection
 from rules.access.permissions import SYSTEM
 from services.core.encryption import DecryptionError, decrypt_with_any, encrypt
+from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, RetryPolicy, WorkQueue
 from services.slack.connection_loss import mark_lost
@@ -60,7 +61,7 @@ def decrypt_tokens(secret_keys: Iterable[bytes], connection_id: str, encrypted: 
 
 def access_token_of(uow: UnitOfWork, connection: SlackConnection) -> str | None:
     """Return the token with which our bot acts in a workspace; None as for `decrypt_tokens`."""
-    tokens = decrypt_tokens(uow.dependencies.secret_keys, connection.id, connection.encrypted_tokens)
+    tokens = decrypt_tokens(uow.ports[SecretKey].accepted, connection.id, connection.encrypted_tokens)
     return tokens.access_token if tokens else None
 
 
@@ -73,14 +74,14 @@ def next_refresh(now: datetime, tokens: SlackTokens) -> datetime | None:
 
 def renew_tokens(uow_factory: UnitOfWorkFactory) -> bool:
     """Refresh or revoke the token of one connection; False if none is due or Slack is not configured."""
-    slack = uow_factory.dependencies.slack
+    slack = uow_factory.ports.find(Slack)
     if slack is None:
         return False
     return CONNECTIONS.work_on_next(uow_factory, partial(_renew, uow_factory, slack), wakes=CONNECTIONS.kind)
 
 
 def _renew(uow_factory: UnitOfWorkFactory, slack: Slack, lease: Lease) -> None:
-    tokens = decrypt_tokens(uow_factory.dependencies.secret_keys, lease.row.id, lease.row.encrypted_tokens)
+    tokens = decrypt_tokens(uow_factory.ports[SecretKey].accepted, lease.row.id, lease.row.encrypted_tokens)
     with uow_factory.open(SYSTEM_CALLER) as uow:
         lease.require(uow)
     try:
@@ -122,7 +123,7 @@ def _refresh(uow_factory: UnitOfWorkFactory, slack: Slack, lease: Lease, tokens:
             lease.release(uow)
             mark_lost(uow, connection, why)
             return
-        connection.encrypted_tokens = encrypt_tokens(uow.dependencies.secret_key, connection.id, refreshed)
+        connection.encrypted_tokens = encrypt_tokens(uow.ports[SecretKey].current, connection.id, refreshed)
         uow.session.flush()
         lease.release(uow, due_at=next_refresh(uow.now, refreshed))
 

@@ -32,7 +32,8 @@ from models.checks import mark_dirty, request_read_back
 from models.requests import WebhookDelivery
 from rules.errors import ServiceError
 from rules.webhook_log import LogEntry
-from services.core.unit_of_work import GITHUB_CALLER, Dependencies, UnitOfWork, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.unit_of_work import GITHUB_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, WorkQueue
 from services.enforcement_status.probe_requests import schedule_installation_probes, schedule_repository_probes
 from services.exception_rules.changes import judge_again
@@ -70,7 +71,7 @@ DELIVERIES = WorkQueue(
 
 
 def acknowledge(
-    dependencies: Dependencies,
+    ports: Ports,
     raw_body: bytes,
     headers: Mapping[str, str],
     x_github_event: str,
@@ -84,7 +85,8 @@ def acknowledge(
     is_json = headers.get("content-type", "").startswith(JSON)
     if x_github_event not in _OF_CHECKS or not is_json or len(raw_body) > MAX_EARLY_BYTES:
         return None
-    settings = None if dependencies.github is None else dependencies.github.settings
+    github = ports.find(GitHub)
+    settings = github.settings if github else None
     if settings is None or not _is_signed(settings, raw_body, headers.get("x-hub-signature-256")):
         return None
     payload = _quickly(raw_body)

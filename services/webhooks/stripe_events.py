@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from integrations.stripe import Stripe
 from integrations.stripe.signatures import verify
 from rules.errors import ServiceError
 from services.billing.stripe_requests import request_prices, request_sync
@@ -24,7 +25,7 @@ def receive(uow: UnitOfWork, raw_body: bytes, signature: str | None) -> dict[str
 
     Raise `invalid_signature` unless the raw bytes are signed with one of our secrets, and `malformed_json`.
     """
-    stripe = uow.dependencies.stripe
+    stripe = uow.ports.find(Stripe)
     if stripe is None or not verify(stripe.settings.webhook_secrets, raw_body, signature, uow.now):
         raise ServiceError("invalid_signature", "Stripe-Signature does not match the request body.")
     event = _parsed(raw_body)

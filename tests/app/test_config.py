@@ -8,7 +8,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
 from app.config import ConfigurationError, check_other_variables, load_config, table
-from app.wiring import dependencies_of
+from app.wiring import ports_of
+from rules.rate_budget import GitHubLimits
 
 NEEDED = {
     "DATABASE_URL": "postgresql://u:secret-password@host/db",
@@ -245,7 +246,7 @@ def test_previous_secret_must_differ_from_the_present_one(name: str) -> None:
 @pytest.mark.parametrize(("text", "delay"), [(None, 20), ("0", 0), ("60", 60)])
 def test_delay_of_rulesets_reaches_the_units_of_work(text: str | None, delay: int) -> None:
     given = {} if text is None else {"GITHUB_RULESET_DELAY": text}
-    limits = dependencies_of(load_config({**NEEDED, **given})).github_limits
+    limits = ports_of(load_config({**NEEDED, **given}))[GitHubLimits]
     assert limits.ruleset_delay == timedelta(seconds=delay)
 
 

@@ -25,7 +25,9 @@ from rules.restores import difference
 from services.audit.hash_chain import seal_entries
 from services.core.clock import DatabaseClock
 from services.core.database_identity import IdentityState, read_identity
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.rotated_secrets import SecretKey
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.identity.signing_keys import current_signer
 from services.restores.restores import notice_restore
 from tests import factories
@@ -149,9 +151,9 @@ def operator(
 def jobs_of(cluster: EmbeddedPostgres, database: str = DATABASE) -> Iterator[UnitOfWorkFactory]:
     """Open the database of a cluster as workers do."""
     engine = make_engine(cluster.url(database, "change_freeze_service"), 2, role=WORKER_ROLE)
-    dependencies = Dependencies(secret_key=b"a secret of tests")
+    ports = Ports(SecretKey(b"a secret of tests"))
     try:
-        yield UnitOfWorkFactory(engine, DatabaseClock(), RecordedWakeups(), dependencies)
+        yield UnitOfWorkFactory(engine, DatabaseClock(), RecordedWakeups(), ports)
     finally:
         engine.dispose()
 

@@ -10,7 +10,6 @@ in time ever sends a `success` to a head that is blocked.
 
 import random
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,6 +23,7 @@ from models.queries import covering_freezes
 from rules.access import permissions
 from rules.errors import ServiceError
 from rules.freezes.check_names import check_name
+from rules.freezes.limits import FreezeLimits
 from rules.rulesets.rulesets import desired_ruleset, ruleset_name
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork
 from services.enforcement.probes import probe_due
@@ -74,7 +74,7 @@ class Machine(HarnessMachine):
     proposed = ("main", "release/1")
 
     def __init__(self) -> None:
-        self.harness.jobs.dependencies = replace(self.harness.jobs.dependencies, max_targets=2)
+        self.harness.jobs.ports = self.harness.jobs.ports.having(FreezeLimits(2))
         super().__init__()
         self.late: list[tuple[Pass, list[Any]]] = []
         self.unreported: set[str] = set()

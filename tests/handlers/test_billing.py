@@ -14,8 +14,11 @@ from models.billing import PlanGrant, UsedTrial
 from models.identity import Mail
 from models.organizations import User
 from rules.time.instants import format_instant
+from rules.web_addresses import WebOrigin
 from services.billing.trials import announce_trial_ends
-from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.rotated_secrets import SecretKey
+from services.core.unit_of_work import UnitOfWorkFactory
 from services.offboarding.purge import purge_deleted
 from tests import factories
 from tests.factories.plans import change_plan
@@ -74,8 +77,8 @@ def member_of_both(globex: Tenant, acme: Tenant) -> User:
 @pytest.fixture
 def jobs(database: str, clock: MovableClock) -> UnitOfWorkFactory:
     """Units as a sweeper opens them."""
-    dependencies = Dependencies(secret_key=factories.SECRET_KEY.encode(), web_url="https://freezes.test")
-    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, RecordedWakeups(), dependencies)
+    ports = Ports(SecretKey(factories.SECRET_KEY.encode()), WebOrigin("https://freezes.test"))
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, RecordedWakeups(), ports)
 
 
 class TestListPlans:

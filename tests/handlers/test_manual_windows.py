@@ -14,7 +14,8 @@ from models.freezes import Freeze
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
 from rules.time.instants import format_instant
-from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.unit_of_work import UnitOfWorkFactory
 from services.maintenance.tasks import end_freezes
 from services.schedules.occurrence_start import start_windows
 from tests import factories
@@ -286,7 +287,7 @@ class TestConsistentReads:
     @pytest.fixture
     def jobs(self, database: str, clock: MovableClock) -> UnitOfWorkFactory:
         """Units as a sweeper opens them."""
-        return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, RecordedWakeups(), Dependencies())
+        return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, RecordedWakeups(), Ports())
 
     def reported(self, acme: Tenant, schedule: Schedule) -> tuple[Any, ...]:
         """Return freeze state, freezes, occurrences and the schedule."""

@@ -7,7 +7,9 @@ import pytest
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE
-from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.rotated_secrets import SecretKey
+from services.core.unit_of_work import UnitOfWorkFactory
 from services.identity.signing_keys import PUBLISH_BEFORE, SIGNING_PERIOD, VERIFICATION_PERIOD
 from services.maintenance.tasks import rotate_keys
 from tests import factories
@@ -158,7 +160,7 @@ class TestGetJwks:
     @pytest.fixture
     def sweep(self, database: str, clock: MovableClock, wakeups: RecordedWakeups) -> Callable[[], bool]:
         engine = engine_of(database, WORKER_ROLE)
-        uow_factory = UnitOfWorkFactory(engine, clock, wakeups, Dependencies(secret_key=factories.SECRET_KEY.encode()))
+        uow_factory = UnitOfWorkFactory(engine, clock, wakeups, Ports(SecretKey(factories.SECRET_KEY.encode())))
         return lambda: rotate_keys(uow_factory)
 
     def published(self, eve: Client) -> list[str]:

@@ -8,7 +8,10 @@ import requests
 
 from integrations.github import GitHub
 from models.organizations import User
-from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
+from rules.web_addresses import WebOrigin
+from services.core.ports import Ports
+from services.core.rotated_secrets import CursorSecret
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.installations import claims, views
 from services.overview.alerts import AlertFilters, list_alerts
 from tests import factories
@@ -46,9 +49,9 @@ class Desk:
             app_client_secret=APP_CLIENT_SECRET,
             web_url=harness.base_url,
         )
-        dependencies = Dependencies(GitHub(settings), cursor_secret=b"a secret of the tests", web_url="http://web.test")
+        ports = Ports(GitHub(settings), CursorSecret(b"a secret of the tests"), WebOrigin("http://web.test"))
         given = harness.uow_factory
-        factory = UnitOfWorkFactory(given.engine, given.clock, given.wakeups, dependencies)
+        factory = UnitOfWorkFactory(given.engine, given.clock, given.wakeups, ports)
         return cls(harness, WebhookQueue(harness), factory)
 
     @property

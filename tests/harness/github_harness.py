@@ -16,7 +16,10 @@ from models.organizations import Organization
 from models.repositories import WatchedBranch
 from rules.access.permissions import Actor
 from rules.freezes.check_names import check_name
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Dependencies, UnitOfWorkFactory
+from rules.web_addresses import WebOrigin
+from services.core.ports import Ports
+from services.core.rotated_secrets import CursorSecret
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.enforcement.probes import probe_due
 from services.freezes import end
 from services.freezes.start import NewFreeze, start
@@ -170,10 +173,10 @@ def make_harness(
     )
     github = GitHub(settings)
     clock, wakeups = MovableClock(), RecordedWakeups()
-    dependencies = Dependencies(github, cursor_secret=b"a secret of the tests", web_url="http://web.test")
-    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, dependencies)
-    requests_of_people = UnitOfWorkFactory(engine_of(database), clock, wakeups, dependencies)
-    reconciler = make_reconciler(jobs, github, dependencies.web_url)
+    ports = Ports(github, CursorSecret(b"a secret of the tests"), WebOrigin("http://web.test"))
+    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, ports)
+    requests_of_people = UnitOfWorkFactory(engine_of(database), clock, wakeups, ports)
+    reconciler = make_reconciler(jobs, github, ports[WebOrigin].url)
     return Harness(fake_github, base_url, session, organization, requests_of_people, jobs, github, reconciler)
 
 

@@ -134,7 +134,7 @@ class SteppedWorkers:
         """Called after each step with what was evaluated in it, in the thread of the test."""
         self.evaluated: list[CheckUpdate] = []
         self.clock = harness.jobs.clock
-        factory = _SteppedFactory(harness.jobs.engine, self.clock, harness.jobs.wakeups, harness.jobs.dependencies)
+        factory = _SteppedFactory(harness.jobs.engine, self.clock, harness.jobs.wakeups, harness.jobs.ports)
         factory.workers = self
         self.reconciler = replace(
             harness.reconciler, uow_factory=factory, observers=make_reconciler(factory, harness.github, "").observers

@@ -1,6 +1,5 @@
 """A pass defers what is left to more urgent branches, to other installations, and when limits are used up."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -76,7 +75,7 @@ class TestRateLimits:
         """Freeze six heads, and work until the budget of the minute is used up."""
         build("web", "api", pulls=3)
         harness.run_until_idle()
-        harness.jobs.dependencies = replace(harness.jobs.dependencies, github_limits=ALIASES)
+        harness.jobs.ports = harness.jobs.ports.having(ALIASES)
         harness.freeze()
         harness.sql("DELETE FROM github_api_usage")
         harness.run_until_idle()
@@ -103,7 +102,7 @@ class TestRateLimits:
         assert failures(harness) == 6
 
     def test_two_workers_share_the_budget(self, harness: Harness, build: Builder) -> None:
-        harness.jobs.dependencies = replace(harness.jobs.dependencies, github_limits=ALIASES)
+        harness.jobs.ports = harness.jobs.ports.having(ALIASES)
         build("web", "api", pulls=3)
         harness.run_until_idle()
         harness.freeze()
@@ -131,9 +130,7 @@ class TestRateLimits:
         harness.sql(
             "UPDATE installations SET content_counting = 'aliases', content_learnt_at = now() - interval '25 hours'"
         )
-        harness.jobs.dependencies = replace(
-            harness.jobs.dependencies, github_limits=GitHubLimits(content="learn", content_per_minute=4)
-        )
+        harness.jobs.ports = harness.jobs.ports.having(GitHubLimits(content="learn", content_per_minute=4))
         harness.freeze()
         harness.run_until_idle()
         assert failures(harness) == 6

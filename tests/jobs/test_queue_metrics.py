@@ -1,7 +1,5 @@
 """What passes report to metrics of the queue of branches."""
 
-from dataclasses import replace
-
 import pytest
 
 from rules.rate_budget import GitHubLimits
@@ -16,7 +14,7 @@ def counts(harness: Harness, build: Builder) -> Counts:
     harness.run_until_idle()
     harness.freeze()
     observer = Counts()
-    harness.jobs.dependencies = replace(harness.jobs.dependencies, queue_observer=observer)
+    harness.jobs.ports = harness.jobs.ports.having(observer)
     return observer
 
 
@@ -33,7 +31,7 @@ def test_branch_whose_write_fails_counts_as_failed_with_its_code(harness: Harnes
 
 def test_branch_that_waits_for_our_own_budget_counts_as_postponed(harness: Harness, counts: Counts) -> None:
     limits = GitHubLimits(content="aliases", content_per_minute=0)
-    harness.jobs.dependencies = replace(harness.jobs.dependencies, github_limits=limits)
+    harness.jobs.ports = harness.jobs.ports.having(limits)
     harness.reconciler.run_pass()
     assert counts.reports[1:] == [("postponed", "reconcile", "1")]
 

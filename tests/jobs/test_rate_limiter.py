@@ -16,7 +16,7 @@ from integrations.github import CALL_DEADLINE_SECONDS, GitHub
 from rules.errors import ServiceError
 from rules.rate_budget import MUTATION_POINTS, QUERY_POINTS, GitHubLimits
 from services.bypass_detection.detection import detect_bypasses
-from services.core.queue_observer import IgnoreQueue
+from services.core.queue_observer import QueueObserver
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.probes import probe_due
 from services.enforcement.ruleset_removal import withdraw
@@ -198,7 +198,7 @@ def test_no_job_calls_github_while_the_installation_is_paused(
     assert work.done()
 
 
-class LostLeases(IgnoreQueue):
+class LostLeases(QueueObserver):
     """Counts the rows whose lease had ended when it was to be renewed or released."""
 
     def __init__(self) -> None:
@@ -216,7 +216,7 @@ def test_every_call_of_a_job_is_made_under_a_renewed_lease(
     work = busy(harness, build)
     begin(harness)
     observer = LostLeases()
-    harness.jobs.dependencies = replace(harness.jobs.dependencies, queue_observer=observer)
+    harness.jobs.ports = harness.jobs.ports.having(observer)
     identified = harness.fake_github.calls.identified
 
     def delay(caller: str, operation: str) -> None:
@@ -233,7 +233,7 @@ def test_every_call_of_a_job_is_made_under_a_renewed_lease(
 def slow(harness: Harness, points_per_minute: int) -> None:
     """Have GitHub take fewer points in a minute than it does."""
     limits = GitHubLimits(points_per_minute=points_per_minute)
-    harness.jobs.dependencies = replace(harness.jobs.dependencies, github_limits=limits)
+    harness.jobs.ports = harness.jobs.ports.having(limits)
 
 
 def test_setup_at_full_speed_leaves_budget_for_verdicts(harness: Harness) -> None:
@@ -272,7 +272,7 @@ def test_setup_that_was_refused_once_slows_down_and_is_not_refused_again(harness
     begin(harness)
     harness.fake_github.limits.reset()
     harness.fake_github.settings.content_limits, harness.fake_github.settings.content_per_minute = True, 15
-    harness.jobs.dependencies = replace(harness.jobs.dependencies, github_limits=GitHubLimits(content_per_minute=15))
+    harness.jobs.ports = harness.jobs.ports.having(GitHubLimits(content_per_minute=15))
     for _minute in range(10):
         harness.sql("UPDATE github_api_usage SET at = at - interval '63 seconds'")
         harness.sql("UPDATE installations SET paused_until = NULL")

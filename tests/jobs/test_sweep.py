@@ -284,7 +284,7 @@ class TestWithoutRedis:
                 harness.uow_factory.engine,
                 harness.uow_factory.clock,
                 RedisWakeups(redis_url),
-                harness.uow_factory.dependencies,
+                harness.uow_factory.ports,
             )
             harness.uow_factory = loud
             harness.freeze()

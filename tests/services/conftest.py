@@ -10,7 +10,9 @@ from sqlalchemy.orm import Session
 from models.billing import grants_of_organizations
 from models.organizations import Organization
 from rules.access.permissions import Actor
-from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.rotated_secrets import CursorSecret
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from tests import factories
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
@@ -38,7 +40,7 @@ def engine(database: str) -> Engine:
 
 @pytest.fixture
 def uow_factory(engine: Engine, clock: MovableClock, wakeups: RecordedWakeups) -> UnitOfWorkFactory:
-    return UnitOfWorkFactory(engine, clock, wakeups, Dependencies(cursor_secret=b"a secret of the tests"))
+    return UnitOfWorkFactory(engine, clock, wakeups, Ports(CursorSecret(b"a secret of the tests")))
 
 
 @pytest.fixture

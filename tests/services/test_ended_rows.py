@@ -11,7 +11,9 @@ from sqlalchemy.orm import Session
 from app.database import APP_ROLE, WORKER_ROLE
 from models.billing import grants_of_organizations
 from models.queries import covering_freezes
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.rotated_secrets import CursorSecret
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.views import FreezeFilters, list_freezes, show
 from services.maintenance.tasks import end_freezes, repair_completions, seconds_to_next
 from services.overview import summary
@@ -84,7 +86,7 @@ def scene(database: str, session: Session) -> Scene:
     }
     freeze, branch, repository = freezes[0].id, branches[-1].id, repositories[3].id
     session.commit()
-    blocks, given = Blocks(), (MovableClock(), RecordedWakeups(), Dependencies(cursor_secret=b"a secret"))
+    blocks, given = Blocks(), (MovableClock(), RecordedWakeups(), Ports(CursorSecret(b"a secret")))
     app = UnitOfWorkFactory(blocks.watch(engine_of(database, APP_ROLE)), *given)
     jobs = UnitOfWorkFactory(blocks.watch(engine_of(database, WORKER_ROLE)), *given)
 

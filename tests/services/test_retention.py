@@ -14,7 +14,8 @@ from sqlalchemy.orm import Session
 from app.database import WORKER_ROLE
 from models import Base
 from rules.retention import Retention
-from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.maintenance import retention
 from services.maintenance.retention import purge_expired
 from tests.harness.clock import MovableClock
@@ -26,7 +27,7 @@ PAGE = Path(__file__).parents[2] / "docs/operations/retention.md"
 
 @pytest.fixture
 def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups) -> UnitOfWorkFactory:
-    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, Dependencies())
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, Ports())
 
 
 def receive(session: Session, number: int, *, days_ago: int, prefix: str = "old") -> None:
@@ -108,7 +109,7 @@ def test_purge_continues_in_the_next_sweep_after_its_maximum(
 def test_purge_obeys_the_retention_of_the_operator(
     session: Session, jobs: UnitOfWorkFactory, days: int, *, kept: bool
 ) -> None:
-    jobs.dependencies = Dependencies(retention=Retention(deliveries=timedelta(days=days)))
+    jobs.ports = Ports(Retention(deliveries=timedelta(days=days)))
     receive(session, 1, days_ago=40)
     purge_expired(jobs)
     assert left(session) == kept

@@ -12,8 +12,11 @@ from werkzeug.test import TestResponse
 
 from integrations.github import GitHub
 from rules.errors import ServiceError
+from rules.web_addresses import WebOrigin
 from schemas.contract import load_contract
-from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.rotated_secrets import CursorSecret
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.enforcement.confirmation import Authorizations
 from services.enforcement.setup_plans import set_up
 from tests.factories.plans import BUSINESS
@@ -114,9 +117,9 @@ def asked(harness: Harness, pages: Flask) -> Asked:
         harness.github.settings, client_id=CLIENT_ID, client_secret=CLIENT_SECRET, web_url=harness.base_url
     )
     github = GitHub(settings)
-    dependencies = Dependencies(github, cursor_secret=b"a secret of the tests", web_url=WEB)
+    ports = Ports(github, CursorSecret(b"a secret of the tests"), WebOrigin(WEB))
     uow_factory = UnitOfWorkFactory(
-        harness.uow_factory.engine, harness.uow_factory.clock, harness.uow_factory.wakeups, dependencies
+        harness.uow_factory.engine, harness.uow_factory.clock, harness.uow_factory.wakeups, ports
     )
     pages.register_blueprint(enforcement_pages(Authorizations(uow_factory, github), WEB))
     shown = refused_with(uow_factory, harness, ORGANIZATION)

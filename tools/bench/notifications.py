@@ -22,14 +22,16 @@ from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.orm import Session
 
 from app.database import make_engine
-from integrations.outgoing_webhooks import webhook_client
+from integrations.outgoing_webhooks import WebhookClient
 from integrations.slack.client import SlackTokens
 from models.notifications import MailChoice
 from models.organizations import Organization
 from rules.access.permissions import SYSTEM
 from rules.ids import new_id
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.rotated_secrets import SecretKey
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.events.destinations import add_destination
 from services.outgoing_webhooks.endpoints import NewWebhook, create
 from services.slack.tokens import encrypt_tokens
@@ -177,10 +179,10 @@ def running() -> Iterator[Service]:
         with engine.connect() as connection:
             organization_id = connection.scalar(text("SELECT id FROM organizations"))
         secret = stack.stores.environment["SECRET_KEY"].encode()
-        dependencies = Dependencies(secret_key=secret, webhook_client=webhook_client(loopback=True))
+        ports = Ports(SecretKey(secret), WebhookClient(loopback=True))
         ours = make_engine(stack.stores.database_url, 1)
         exit_stack.callback(ours.dispose)
-        uow_factory = UnitOfWorkFactory(ours, DatabaseClock(), RecordedWakeups(), dependencies)
+        uow_factory = UnitOfWorkFactory(ours, DatabaseClock(), RecordedWakeups(), ports)
         yield Service(stack, engine, uow_factory, receiver, str(organization_id), secret)
 
 

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, create_engine, text
 from app.commands.units_of_work import NoWakeups
 from app.database import APP_ROLE, WORKER_ROLE, make_engine
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from tools.bench.servers import cpu_seconds, storage
 
 _READ = text("SELECT sum(blks_hit + blks_read) FROM pg_stat_database")
@@ -76,7 +77,7 @@ class World:
 
 def units_of(url: str, role: str) -> UnitOfWorkFactory:
     """Return units of work as the processes of a role open them."""
-    return UnitOfWorkFactory(make_engine(url, 4, role), DatabaseClock(), NoWakeups(), Dependencies())
+    return UnitOfWorkFactory(make_engine(url, 4, role), DatabaseClock(), NoWakeups(), Ports())
 
 
 @contextmanager

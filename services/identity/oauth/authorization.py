@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from models.organizations import User
+from rules.access.access_tokens import AccessTokenSettings
 from rules.access.client_documents import ClientDocument, ClientRefusedError
 from rules.access.oauth import OAuthError, is_challenge, requested_scopes
 from rules.access.redirect_uris import is_loopback, redirect_host, with_parameters
@@ -198,5 +199,5 @@ def _check_parameters(
 
 def _redirect(uow: UnitOfWork, redirect_uri: str, state: str | None, parameters: Mapping[str, str]) -> str:
     """Return the address that leads back to the client; it always names us (`iss`, RFC 9207)."""
-    answer = {**parameters, "iss": uow.dependencies.token_issuer}
+    answer = {**parameters, "iss": uow.ports[AccessTokenSettings].issuer}
     return with_parameters(redirect_uri, answer if state is None else {**answer, "state": state})

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from sqlalchemy.dialects.postgresql import insert
 
+from integrations.client_documents import ClientDocuments
 from models.oauth import OAuthClient
 from rules.access.client_documents import (
     ClientDocument,
@@ -70,7 +71,7 @@ def _fetch(uow: UnitOfWork, client_id: str) -> tuple[dict[str, Any], timedelta] 
     Strangers may name any host here, so why it failed is not for them.
     """
     try:
-        fetched = uow.dependencies.client_documents.fetch(client_id)
+        fetched = uow.ports[ClientDocuments].fetch(client_id)
         return parse_document(client_id, fetched.body), freshness(fetched.cache_control)
     except ClientRefusedError as error:
         logger.info("client document at %s: %s", urlsplit(client_id).hostname, error)

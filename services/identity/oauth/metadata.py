@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from rules import web_addresses
+from rules.access.access_tokens import AccessTokenSettings
+from rules.web_addresses import WebOrigin
 from services.core.unit_of_work import UnitOfWork
 from services.identity import devices
 from services.identity.oauth.tokens import resource_of
@@ -14,7 +16,7 @@ def protected_resource(uow: UnitOfWork, scopes: Sequence[str]) -> dict[str, obje
     """Return the metadata of the MCP server; `scopes` are those that its tools need."""
     return {
         "resource": resource_of(uow),
-        "authorization_servers": [uow.dependencies.token_issuer],
+        "authorization_servers": [uow.ports[AccessTokenSettings].issuer],
         "scopes_supported": scopes,
         "bearer_methods_supported": ["header"],
         "resource_name": RESOURCE_NAME,
@@ -23,9 +25,9 @@ def protected_resource(uow: UnitOfWork, scopes: Sequence[str]) -> dict[str, obje
 
 def authorization_server(uow: UnitOfWork, scopes: Sequence[str]) -> dict[str, object]:
     """Return the metadata of the authorization server; `scopes` are those that clients can request."""
-    web = uow.dependencies.web_url
+    web = uow.ports[WebOrigin].url
     return {
-        "issuer": uow.dependencies.token_issuer,
+        "issuer": uow.ports[AccessTokenSettings].issuer,
         "authorization_endpoint": web + web_addresses.AUTHORIZE,
         "device_authorization_endpoint": f"{web}/api/auth/device/code",
         "token_endpoint": f"{web}/oauth/token",

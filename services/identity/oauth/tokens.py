@@ -14,6 +14,7 @@ from sqlalchemy import select, text
 from models.oauth import OAuthClient, OAuthCode, OAuthGrant, OAuthRefreshToken
 from models.organizations import User
 from rules import web_addresses
+from rules.access.access_tokens import AccessTokenSettings
 from rules.access.client_documents import uses_refresh_tokens
 from rules.access.oauth import OAuthError, is_same_resource, verifier_matches
 from services.core.tokens import new_oauth_code, new_refresh_token, token_hash
@@ -35,7 +36,7 @@ _SECOND = timedelta(seconds=1)
 
 def resource_of(uow: UnitOfWork) -> str:
     """Return the one resource that tokens are issued for: our MCP server."""
-    return uow.dependencies.token_audience + web_addresses.MCP
+    return uow.ports[AccessTokenSettings].audience + web_addresses.MCP
 
 
 def require_resource(uow: UnitOfWork, given: str | None) -> None:
@@ -149,7 +150,7 @@ def _grant_of_access_token(uow: UnitOfWork, token: str) -> str | None:
     """Return the id of the grant that an access token of ours names, also if the token has expired; or None."""
     keys = verification_keys(uow.session.execute(text(PUBLISHED_KEYS)).mappings().all())
     try:
-        issuer = uow.dependencies.token_issuer
+        issuer = uow.ports[AccessTokenSettings].issuer
         return verify_grant_token(token, keys, issuer=issuer, audience=resource_of(uow)).grant_id
     except InvalidTokenError:
         return None

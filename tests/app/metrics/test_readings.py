@@ -1,9 +1,8 @@
 """What metrics show of the database: counts, ages by the database's clock, and no more labels than promised."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -13,6 +12,9 @@ from app.database import WORKER_ROLE
 from app.metrics import readings
 from app.metrics.families import MAX_INSTALLATIONS
 from app.metrics.readings import reads_of
+from integrations.mail.smtp import MailServer
+from integrations.slack import Slack
+from integrations.stripe import Stripe
 from jobs.registry import JOBS, queues_of
 from models.audit import AuditSeal
 from models.enforcement import FrozenBranchRuleset
@@ -28,7 +30,8 @@ from rules.freezes.blocking import CAUSES
 from rules.ids import new_id
 from rules.rate_budget import GitHubLimits
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.restores.restores import confirm_restore, declare_restored, record_shown
 from tests import factories
 from tests.factories.adding import added
@@ -36,7 +39,7 @@ from tests.harness.engines import engine_of
 from tests.harness.sessions import owner_session
 from tests.harness.wakeups import RecordedWakeups
 
-CONFIGURED = Dependencies(mail=cast(Any, object()), stripe=cast(Any, object()), slack=cast(Any, object()))
+CONFIGURED = Ports(*(object.__new__(kind) for kind in (MailServer, Stripe, Slack)))
 """Everything is configured; nothing is called."""
 
 
@@ -61,7 +64,7 @@ class Values:
 
     def __init__(self, jobs: UnitOfWorkFactory, name: str) -> None:
         with jobs.open(SYSTEM_CALLER, read_only=True) as uow:
-            found = list(reads_of(queues_of(jobs.dependencies))[name](uow))
+            found = list(reads_of(queues_of(jobs.ports))[name](uow))
         assert all(len(reading.labels) == len(reading.family.labels) for reading in found)
         self._values = {(reading.family.name, *reading.labels): float(reading.value) for reading in found}
         assert len(self._values) == len(found), "two values of one metric"
@@ -92,7 +95,7 @@ def test_queues_are_those_of_all_jobs(jobs: UnitOfWorkFactory) -> None:
     queues = Values(jobs, "queues").labels("queue_due")
     assert queues == sorted((name,) for name in JOBS)
     assert {queue.kind for queue in queues_of(CONFIGURED)} == {name for (name,) in queues} - {"notifications"}
-    unconfigured = {queue.kind for queue in queues_of(Dependencies())}
+    unconfigured = {queue.kind for queue in queues_of(Ports())}
     assert set(JOBS) - unconfigured == {"billing", "mail", "notifications", "prices", "slack", "slack_tokens"}
 
 
@@ -314,7 +317,7 @@ def test_mail_and_notification_lag_are_the_age_of_what_waits(
     assert values.minutes("mail_oldest_unsent_seconds") == 15
     lags = [values.minutes("notification_lag_seconds", channel) for channel in ("mail", "webhook", "slack")]
     assert lags == [10, 30, 0]
-    unconfigured = UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, Dependencies())
+    unconfigured = UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, Ports())
     assert Values(unconfigured, "notifications")["mail_oldest_unsent_seconds"] == 0
 
 
@@ -337,7 +340,7 @@ def test_budget_left_of_content_is_shown_where_it_is_counted(
     uses(session, installation.id, (now, 90, 0), (now - minutes(30), 5, 50), (now - minutes(90), 5, 500))
     session.commit()
     limits = GitHubLimits(content, content_per_hour=100, points_per_minute=120)
-    limited = UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, replace(CONFIGURED, github_limits=limits))
+    limited = UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, CONFIGURED.having(limits))
     values, name = Values(limited, "github"), str(installation.id)
     assert values["github_budget_left_ratio", name, "points"] == 0.25
     budgets = values.labels("github_budget_left_ratio")

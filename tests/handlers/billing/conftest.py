@@ -13,10 +13,13 @@ from app.database import WORKER_ROLE
 from integrations.stripe import Stripe, StripeSettings
 from models.audit import AuditEntry
 from models.identity import Mail
+from rules.web_addresses import WebOrigin
 from services.billing.prices import refresh_prices
 from services.billing.stripe_requests import request_prices
 from services.billing.sync import sync_customer
-from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.rotated_secrets import SecretKey
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from tests import factories
 from tests.handlers.callers import Caller, Tenant
 from tests.harness.clock import MovableClock
@@ -140,10 +143,8 @@ def stripe_client(served_fake_stripe: Handle) -> Stripe:
 @pytest.fixture
 def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups, stripe_client: Stripe) -> UnitOfWorkFactory:
     """Units as a worker opens them."""
-    dependencies = Dependencies(
-        secret_key=factories.SECRET_KEY.encode(), web_url="https://freezes.test", stripe=stripe_client
-    )
-    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, dependencies)
+    ports = Ports(SecretKey(factories.SECRET_KEY.encode()), WebOrigin("https://freezes.test"), stripe_client)
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, ports)
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from services.billing.checkout import open_checkout, open_portal
 from services.billing.prices import Order, refresh_prices
 from services.billing.stripe_requests import request_prices
 from services.billing.sync import sync_customer
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.webhooks.stripe_events import receive
 from tests.factories.plans import change_plan, grant
 from tests.handlers.billing.conftest import DAY, ORDER, VISA, Shop
@@ -272,7 +273,7 @@ class TestOpenBillingPortal:
 def test_nothing_is_bought_or_read_without_a_key_of_stripe(
     globex: Tenant, database: str, clock: MovableClock, wakeups: RecordedWakeups
 ) -> None:
-    keyless = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, Dependencies())
+    keyless = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, Ports())
     asked: list[Callable[[UnitOfWork], Any]] = [
         lambda uow: open_checkout(uow, Order("team", "month"), None),
         lambda uow: open_portal(uow, None, None),

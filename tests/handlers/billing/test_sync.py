@@ -1,7 +1,6 @@
 """Reading Stripe again: what a subscription gives, whatever was lost, late or failed on the way."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from models.billing import PlanGrant
 from models.organizations import Organization
 from models.stripe import StripeCustomer, StripeSubscription
+from rules.billing.settings import BillingSettings
 from rules.time.instants import format_instant
 from services.billing.stripe_requests import request_sync
 from services.billing.sync import CUSTOMERS, sync_customer
@@ -141,7 +141,7 @@ class TestGrace:
 
     def test_grace_shorter_than_the_notice_is_announced_once(self, shop: Shop, owner: Any) -> None:
         shop.fake.settings.after_retries = "past_due"
-        shop.jobs.dependencies = replace(shop.jobs.dependencies, billing_grace=2 * DAY)
+        shop.jobs.ports = shop.jobs.ports.having(BillingSettings(grace=2 * DAY))
         miss_a_payment(shop)
         shop.pass_time(days=1)
         request(shop)

@@ -10,9 +10,12 @@ from app.database import WORKER_ROLE
 from integrations.slack import Slack, SlackSettings
 from models.slack import SlackConnection
 from rules.access.permissions import SYSTEM
+from rules.web_addresses import WebOrigin
+from services.core.ports import Ports
+from services.core.rotated_secrets import SecretKey
 from services.core.tokens import new_session_token, token_hash
 from services.core.unit_of_work import Caller as UnitCaller
-from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
+from services.core.unit_of_work import UnitOfWorkFactory
 from services.slack.links import issue_link
 from services.slack.tokens import renew_tokens
 from tests import factories
@@ -92,5 +95,5 @@ def workspaces(
             url=served_fake_slack.base_url,
         )
     )
-    dependencies = Dependencies(secret_key=factories.SECRET_KEY.encode(), web_url="http://127.0.0.1:8080", slack=client)
-    return Workspaces(slack, UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, dependencies))
+    ports = Ports(SecretKey(factories.SECRET_KEY.encode()), WebOrigin("http://127.0.0.1:8080"), client)
+    return Workspaces(slack, UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, ports))

@@ -13,8 +13,11 @@ from models.freezes import Freeze
 from models.pull_requests import PullRequest
 from models.repositories import WatchedBranch
 from models.slack import SlackConnection
+from rules.web_addresses import WebOrigin
 from services.audit.hash_chain import seal_entries
-from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.rotated_secrets import SecretKey
+from services.core.unit_of_work import UnitOfWorkFactory
 from services.notifications.dispatch import dispatch_due
 from services.slack.delivery import send_due
 from tests import factories
@@ -35,10 +38,8 @@ HOSTILE = "<!channel> <https://evil.example|sign in> & the quarter-end close"
 def run_jobs(database: str, clock: MovableClock, served_fake_slack: fake_slack.Handle) -> RunJobs:
     """Return what seals, dispatches and sends until nothing is due."""
     settings = SlackSettings("id", "secret", ("secret",), url=served_fake_slack.base_url)
-    dependencies = Dependencies(
-        slack=Slack(settings), secret_key=factories.SECRET_KEY.encode(), web_url="https://freezes.test"
-    )
-    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, RecordedWakeups(), dependencies)
+    ports = Ports(Slack(settings), SecretKey(factories.SECRET_KEY.encode()), WebOrigin("https://freezes.test"))
+    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, RecordedWakeups(), ports)
 
     def run() -> None:
         seal_entries(jobs)

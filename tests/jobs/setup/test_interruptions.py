@@ -94,7 +94,7 @@ class DyingUnits(UnitOfWorkFactory):
     """Units of a process that dies as it begins the n-th transaction: whatever went before has happened."""
 
     def __init__(self, uow_factory: UnitOfWorkFactory, left: int) -> None:
-        super().__init__(uow_factory.engine, uow_factory.clock, uow_factory.wakeups, uow_factory.dependencies)
+        super().__init__(uow_factory.engine, uow_factory.clock, uow_factory.wakeups, uow_factory.ports)
         self.left = left
 
     @contextmanager

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from rules.freezes.check_names import is_stop
+from rules.rate_budget import GitHubLimits
 from rules.rulesets.frozen_branches import NAME
 from services.enforcement.stops import stop_due
 from tests.harness.blocking_surfaces import ways_in
@@ -26,10 +27,10 @@ def stop_from(harness: Harness, heads: int = 0, delay: timedelta = timedelta(0),
 
     More repositories than `shared_above` leave their stop to their organisation.
     """
-    former = harness.jobs.dependencies.github_limits
+    former = harness.jobs.ports[GitHubLimits]
     limits = replace(former, stop_above=heads, shared_above=shared_above, ruleset_delay=delay)
     for units in (harness.jobs, harness.uow_factory):
-        units.dependencies = replace(units.dependencies, github_limits=limits)
+        units.ports = units.ports.having(limits)
 
 
 def stop(harness: Harness) -> int:

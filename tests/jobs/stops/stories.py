@@ -21,7 +21,7 @@ class InterruptedUnits(UnitOfWorkFactory):
     """Units of a worker: before its n-th transaction something else happens."""
 
     def __init__(self, uow_factory: UnitOfWorkFactory, left: int, happens: Callable[[], object]) -> None:
-        super().__init__(uow_factory.engine, uow_factory.clock, uow_factory.wakeups, uow_factory.dependencies)
+        super().__init__(uow_factory.engine, uow_factory.clock, uow_factory.wakeups, uow_factory.ports)
         self.left = left
         self.happens = happens
 

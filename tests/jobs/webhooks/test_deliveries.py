@@ -1,6 +1,5 @@
 """What each webhook makes of what we know, and what becomes of webhooks that cannot be read."""
 
-from dataclasses import replace
 from time import sleep
 
 import pytest
@@ -275,7 +274,7 @@ class TestDeliveries:
         harness.person("PATCH", "/repos/acme/web", {"name": "site"})
         harness.person("PATCH", "/repos/acme/api", {"name": "core"})
         observer = Counts()
-        harness.jobs.dependencies = replace(harness.jobs.dependencies, queue_observer=observer)
+        harness.jobs.ports = harness.jobs.ports.having(observer)
         webhook_queue.deliver(webhook_queue.take())
         assert harness.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(0,)]
         assert [report for report in observer.reports if report[0] == "lost"] == []

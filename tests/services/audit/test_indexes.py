@@ -13,7 +13,9 @@ from rules.billing.grants import PlanGrants
 from services.audit.entries import list_entries
 from services.audit.filters import AuditFilters
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.rotated_secrets import CursorSecret
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.overview import summary
 from tests import factories
 from tests.factories.plans import BUSINESS
@@ -74,7 +76,7 @@ def filled(module_database: str) -> Iterator[Engine]:
 @pytest.fixture
 def uow(filled: Engine) -> Iterator[UnitOfWork]:
     uow_factory = UnitOfWorkFactory(
-        filled, DatabaseClock(), RecordedWakeups(), Dependencies(cursor_secret=b"a secret of the tests")
+        filled, DatabaseClock(), RecordedWakeups(), Ports(CursorSecret(b"a secret of the tests"))
     )
     with uow_factory.open(Caller("org_1", ADA, "api", BUSINESS)) as uow:
         yield uow

@@ -7,7 +7,8 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE
-from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.unit_of_work import UnitOfWorkFactory
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups
@@ -17,7 +18,7 @@ from tests.services.core.holders import Process
 @pytest.fixture
 def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups) -> UnitOfWorkFactory:
     """Units of a worker that holds no lock."""
-    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, Dependencies())
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, Ports())
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """A queue of mails, and processes that acquire its leases under locks of their own."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,7 +9,7 @@ from sqlalchemy.orm import Session
 from app.database import make_lock_engine
 from models.identity import Mail
 from services.core.lease_holder import HolderLock
-from services.core.queue_observer import IgnoreQueue
+from services.core.queue_observer import QueueObserver
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, WorkQueue
 
@@ -19,7 +18,7 @@ CANDIDATES = select(Mail.id, Mail.attempts).where(Mail.template == "verify_email
 QUEUE = WorkQueue("mail", Mail, CANDIDATES, lease=LENGTH)
 
 
-class Counts(IgnoreQueue):
+class Counts(QueueObserver):
     """Remembers what the queue reports."""
 
     def __init__(self) -> None:
@@ -48,8 +47,8 @@ class Process:
         self._engine: Engine = make_lock_engine(database)
         self.lock = HolderLock(self._engine)
         self.observer = Counts()
-        dependencies = replace(jobs.dependencies, lease_holder=self.lock, queue_observer=self.observer)
-        self.uow_factory = UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, dependencies)
+        ports = jobs.ports.having(self.lock, self.observer)
+        self.uow_factory = UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, ports)
 
     def acquire(self, queue: WorkQueue = QUEUE, limit: int = 3) -> Lease | None:
         return acquire(self.uow_factory, queue, limit)

@@ -15,7 +15,9 @@ from rules.access.permissions import SYSTEM
 from rules.errors import ServiceError
 from services.core.clock import DatabaseClock
 from services.core.pagination import page_of, read_cursor, sign_cursor
-from services.core.unit_of_work import Caller, Dependencies, UnitOfWork
+from services.core.ports import Ports
+from services.core.rotated_secrets import CursorSecret
+from services.core.unit_of_work import Caller, UnitOfWork
 
 SECRETS = (b"a secret of tests only",)
 BOUND = ("list_freezes", "org_1", {"state": "in_force", "repo": None})
@@ -87,7 +89,7 @@ def uow(database: str) -> Iterator[UnitOfWork]:
             session.add(User(id=f"usr_{number}", email=str(number), name="", created_at=at))
         session.flush()
         yield UnitOfWork(
-            session, NOON, Caller("org_1", SYSTEM, "system"), DatabaseClock(), Dependencies(cursor_secret=SECRETS[0])
+            session, NOON, Caller("org_1", SYSTEM, "system"), DatabaseClock(), Ports(CursorSecret(SECRETS[0]))
         )
         session.rollback()
     engine.dispose()

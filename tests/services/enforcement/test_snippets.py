@@ -14,7 +14,9 @@ from models.enforcement import BranchEnforcement
 from models.organizations import Organization
 from models.repositories import WatchedBranch
 from rules.errors import ServiceError
-from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.rotated_secrets import CursorSecret
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.snippets import snippets
 from tests import factories
 from tests.harness.app_key import AppKey
@@ -29,9 +31,7 @@ API = "https://ghe.acme.test/api/v3"
 @pytest.fixture
 def uow_factory(engine: Engine, clock: MovableClock, wakeups: RecordedWakeups, app_key: AppKey) -> UnitOfWorkFactory:
     settings = GitHubSettings(API, f"{API}/graphql", APP_ID, "change-freeze", app_key.private, "no secret")
-    return UnitOfWorkFactory(
-        engine, clock, wakeups, Dependencies(GitHub(settings), cursor_secret=b"a secret of the tests")
-    )
+    return UnitOfWorkFactory(engine, clock, wakeups, Ports(GitHub(settings), CursorSecret(b"a secret of the tests")))
 
 
 def content(

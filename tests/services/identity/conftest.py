@@ -10,8 +10,12 @@ from sqlalchemy.orm import Session
 
 from app.database import IDENTITY_ROLE, WORKER_ROLE
 from models.organizations import User
+from rules.access.access_tokens import AccessTokenSettings
 from rules.access.permissions import ANONYMOUS
-from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
+from rules.web_addresses import WebOrigin
+from services.core.ports import Ports
+from services.core.rotated_secrets import CursorSecret, SecretKey
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from tests import factories
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
@@ -29,13 +33,12 @@ def engine(database: str) -> Engine:
 
 @pytest.fixture
 def uow_factory(engine: Engine, clock: MovableClock, wakeups: RecordedWakeups) -> UnitOfWorkFactory:
-    around = Dependencies(
-        cursor_secret=b"a secret of the tests",
-        web_url="https://app.example",
-        token_issuer="https://app.example",
-        token_audience="https://api.example",
-        secret_key=factories.SECRET_KEY.encode(),
-        password_hasher=HASHER,
+    around = Ports(
+        CursorSecret(b"a secret of the tests"),
+        WebOrigin("https://app.example"),
+        SecretKey(factories.SECRET_KEY.encode()),
+        HASHER,
+        AccessTokenSettings(issuer="https://app.example", audience="https://api.example"),
     )
     return UnitOfWorkFactory(engine, clock, wakeups, around)
 
@@ -49,8 +52,8 @@ def uow(uow_factory: UnitOfWorkFactory) -> UnitOfWorkOpener:
 @pytest.fixture
 def worker_units(database: str, clock: MovableClock, wakeups: RecordedWakeups) -> UnitOfWorkFactory:
     """Return units as the sweeper opens them."""
-    dependencies = Dependencies(secret_key=factories.SECRET_KEY.encode())
-    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, dependencies)
+    ports = Ports(SecretKey(factories.SECRET_KEY.encode()))
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, ports)
 
 
 @pytest.fixture

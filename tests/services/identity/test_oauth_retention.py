@@ -11,7 +11,8 @@ from models.audit import AuditEntry
 from models.base import Base
 from models.oauth import OAuthClient, OAuthCode, OAuthGrant, OAuthRefreshToken
 from models.organizations import Organization
-from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.identity.oauth.grants import end_grant
 from services.maintenance.retention import purge_expired
 from services.offboarding import purge
@@ -32,7 +33,7 @@ def jobs(
     database: str, clock: MovableClock, wakeups: RecordedWakeups, monkeypatch: pytest.MonkeyPatch
 ) -> UnitOfWorkFactory:
     monkeypatch.setattr(purge, "MAX_SECONDS", 60.0)  # one sweep is enough, however busy the machine
-    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, Dependencies())
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, Ports())
 
 
 @pytest.fixture

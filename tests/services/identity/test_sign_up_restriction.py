@@ -1,7 +1,5 @@
 """The restriction of new accounts: at the sign-up, and when the mailed link is followed."""
 
-from dataclasses import replace
-
 import pytest
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -22,7 +20,7 @@ RESTRICTIONS = pytest.mark.parametrize("policy", [BY_INVITATION, BY_DOMAIN], ids
 
 
 def restrict(uow_factory: UnitOfWorkFactory, policy: SignUpPolicy) -> None:
-    uow_factory.dependencies = replace(uow_factory.dependencies, sign_up=policy)
+    uow_factory.ports = uow_factory.ports.having(policy)
 
 
 def sign_up(uow: UnitOfWorkOpener, email: str, invitation_token: str | None = None) -> str:

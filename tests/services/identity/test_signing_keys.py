@@ -1,6 +1,5 @@
 """Signing keys and their rotation."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import jwt
@@ -8,6 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.organizations import SigningKey
+from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import UnitOfWorkFactory
 from services.identity.access_tokens import issue_access_token
 from services.identity.signing_keys import (
@@ -133,7 +133,7 @@ def test_changed_secret_creates_a_new_key_and_keeps_the_old_published(
     uow: UnitOfWorkOpener, uow_factory: UnitOfWorkFactory, session: Session
 ) -> None:
     first = signing(uow)
-    uow_factory.dependencies = replace(uow_factory.dependencies, secret_key=b"another secret of tests")
+    uow_factory.ports = uow_factory.ports.having(SecretKey(b"another secret of tests"))
     second = signing(uow)
     assert second != first
     assert signing(uow) == second

@@ -1,7 +1,6 @@
 """The outbox and its delivery: a mail is committed with the change that it reports, and is sent once."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +14,9 @@ from jobs import background_thread, context, registry
 from jobs.context import Context
 from rules.access.permissions import ANONYMOUS
 from services.core.encryption import DecryptionError, decrypt, encrypt
-from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.rotated_secrets import SecretKey
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.mail import delivery
 from services.mail.delivery import MAILS, send_due
 from services.mail.outbox import enqueue_mail
@@ -41,24 +42,22 @@ def box() -> Iterator[Handle]:
 
 
 @pytest.fixture
-def around(box: Handle) -> Dependencies:
-    return Dependencies(secret_key=b"a secret of the tests", mail=mail_server(box))
+def around(box: Handle) -> Ports:
+    return Ports(SecretKey(b"a secret of the tests"), mail_server(box))
 
 
-def opened(
-    database: str, role: str, clock: MovableClock, wakeups: RecordedWakeups, around: Dependencies
-) -> UnitOfWorkFactory:
+def opened(database: str, role: str, clock: MovableClock, wakeups: RecordedWakeups, around: Ports) -> UnitOfWorkFactory:
     return UnitOfWorkFactory(engine_of(database, role), clock, wakeups, around)
 
 
 @pytest.fixture
-def people(database: str, clock: MovableClock, wakeups: RecordedWakeups, around: Dependencies) -> UnitOfWorkFactory:
+def people(database: str, clock: MovableClock, wakeups: RecordedWakeups, around: Ports) -> UnitOfWorkFactory:
     """Units of the web origin."""
     return opened(database, IDENTITY_ROLE, clock, wakeups, around)
 
 
 @pytest.fixture
-def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups, around: Dependencies) -> UnitOfWorkFactory:
+def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups, around: Ports) -> UnitOfWorkFactory:
     """Units of a worker."""
     return opened(database, WORKER_ROLE, clock, wakeups, around)
 
@@ -89,9 +88,9 @@ def drained(jobs: UnitOfWorkFactory) -> None:
         pass
 
 
-def elsewhere(jobs: UnitOfWorkFactory, **changes: Any) -> UnitOfWorkFactory:
-    """Return the units of a process with other surroundings."""
-    return UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, replace(jobs.dependencies, **changes))
+def elsewhere(jobs: UnitOfWorkFactory, ports: Ports) -> UnitOfWorkFactory:
+    """Return the units of a process with other ports."""
+    return UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, ports)
 
 
 class TestPosting:
@@ -128,7 +127,7 @@ class TestPosting:
     ) -> None:
         acme = factories.organization(session)
         session.commit()
-        inside = elsewhere(jobs)
+        inside = elsewhere(jobs, jobs.ports)
         inside.engine = engine
         with inside.open(Caller(acme.id, ANONYMOUS, "dashboard")) as uow:
             values = {"organization": "Acme", "inviter": "Ada", "role": "member", "url": URL}
@@ -287,7 +286,7 @@ class TestFailures:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         written(people)
-        drained(elsewhere(jobs, secret_key=b"another secret"))
+        drained(elsewhere(jobs, jobs.ports.having(SecretKey(b"another secret"))))
         assert box.mailbox.mails == []
         assert mails(session)[0].encrypted_values is None
         assert "another SECRET_KEY" in caplog.text
@@ -296,7 +295,7 @@ class TestFailures:
         self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle
     ) -> None:
         written(people)
-        without = elsewhere(jobs, mail=None)
+        without = elsewhere(jobs, jobs.ports.without(MailServer))
         assert not send_due(without)
         assert "mail" not in registry.jobs_with_work(without)
         assert mails(session)[0].due_at is not None

@@ -16,7 +16,10 @@ from models.organizations import Organization, User
 from rules.access.permissions import SYSTEM
 from rules.notifications.kinds import UPCOMING, kind_of
 from rules.notifications.mails import MAILED_KINDS
-from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
+from rules.web_addresses import WebOrigin
+from services.core.ports import Ports
+from services.core.rotated_secrets import SecretKey
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.events.event import Event
 from services.mail.delivery import send_due
 from services.notifications.mail_notices import MAX_LISTED, take_events
@@ -95,8 +98,8 @@ def box() -> Iterator[Handle]:
 @pytest.fixture
 def received(session: Session, jobs: UnitOfWorkFactory, box: Handle) -> Received:
     """Deliver the mails that wait, and return what the mailbox has, by the name of the person, who has one."""
-    around = Dependencies(web_url="https://freezes.test", secret_key=b"a secret of the tests", mail=mail_server(box))
-    jobs.dependencies = around
+    around = Ports(WebOrigin("https://freezes.test"), SecretKey(b"a secret of the tests"), mail_server(box))
+    jobs.ports = around
 
     def deliver() -> dict[str, ReceivedMail]:
         while send_due(jobs):

@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 from app.database import WORKER_ROLE
 from models import Base
 from models.organizations import Organization
-from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.offboarding import purge
 from services.offboarding.purge import _purge_batch, purge_deleted, purged_tables
 from tests import factories
@@ -95,7 +96,7 @@ def deleted(
     acme = founded(session, "acme")
     acme.deleted_at = factories.now()
     session.commit()
-    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, Dependencies())
+    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, Ports())
     return DeletedTenant(session, acme, jobs, clock)
 
 

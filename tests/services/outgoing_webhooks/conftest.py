@@ -9,11 +9,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE
-from integrations.guarded_https import GuardedHttps, Limits
-from integrations.outgoing_webhooks import MAX_ANSWER_BYTES
+from integrations.guarded_https import Limits
+from integrations.outgoing_webhooks import MAX_ANSWER_BYTES, WebhookClient
 from models.organizations import Organization
 from models.outgoing_webhooks import WebhookEndpoint, WebhookMessage
-from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
+from rules.web_addresses import WebOrigin
+from services.core.ports import Ports
+from services.core.rotated_secrets import SecretKey
+from services.core.unit_of_work import UnitOfWorkFactory
 from services.outgoing_webhooks.delivery import deliver_due
 from tests import factories
 from tests.factories.organizations import SECRET_KEY
@@ -32,28 +35,28 @@ def receiver(tls: Certified) -> Iterator[WebhookReceiver]:
 
 
 @pytest.fixture
-def client(tls: Certified) -> GuardedHttps:
+def client(tls: Certified) -> WebhookClient:
     """Send to this machine, without hurry."""
-    return GuardedHttps(Limits(PATIENCE, MAX_ANSWER_BYTES, 32), loopback=True, context=tls.client)
+    return WebhookClient(Limits(PATIENCE, MAX_ANSWER_BYTES, 32), loopback=True, context=tls.client)
 
 
 @pytest.fixture
-def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups, client: GuardedHttps) -> UnitOfWorkFactory:
+def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups, client: WebhookClient) -> UnitOfWorkFactory:
     """Units of work as jobs open them."""
     return jobs_with(database, clock, wakeups, client)
 
 
-def jobs_with(database: str, clock: MovableClock, wakeups: RecordedWakeups, client: GuardedHttps) -> UnitOfWorkFactory:
+def jobs_with(database: str, clock: MovableClock, wakeups: RecordedWakeups, client: WebhookClient) -> UnitOfWorkFactory:
     """Return what opens the units of work of one process, with this client."""
-    dependencies = Dependencies(secret_key=SECRET_KEY.encode(), web_url="https://web.test", webhook_client=client)
-    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, dependencies)
+    ports = Ports(SecretKey(SECRET_KEY.encode()), WebOrigin("https://web.test"), client)
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, ports)
 
 
-def hurried(jobs: UnitOfWorkFactory, client: GuardedHttps) -> UnitOfWorkFactory:
+def hurried(jobs: UnitOfWorkFactory, client: WebhookClient) -> UnitOfWorkFactory:
     """Return the same jobs with a client that waits for a moment only."""
     impatient = replace(client, limits=replace(client.limits, timeout=0.2))
-    dependencies = replace(jobs.dependencies, webhook_client=impatient)
-    return UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, dependencies)
+    ports = jobs.ports.having(impatient)
+    return UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, ports)
 
 
 Row = TypeVar("Row")
@@ -66,7 +69,7 @@ class WebhookHarness:
     session: Session
     acme: Organization
     receiver: WebhookReceiver
-    client: GuardedHttps
+    client: WebhookClient
     clock: MovableClock
     jobs: UnitOfWorkFactory
 
@@ -108,7 +111,7 @@ def webhooks(
     session: Session,
     acme: Organization,
     receiver: WebhookReceiver,
-    client: GuardedHttps,
+    client: WebhookClient,
     clock: MovableClock,
     jobs: UnitOfWorkFactory,
 ) -> WebhookHarness:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -248,7 +247,7 @@ class TestSharing:
     def test_two_workers_deliver_each_message_once(self, webhooks: WebhookHarness) -> None:
         messages = [message for path in ("/a", "/b", "/c") for message in webhooks.write(webhooks.endpoint(path), 10)]
         jobs = webhooks.jobs
-        other = UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, replace(jobs.dependencies))
+        other = UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, jobs.ports.having())
         at_once(webhooks.deliver, lambda: deliver_due(other))
         assert set(webhooks.states()) == {"delivered"}
         assert sorted(request.headers["webhook-id"] for request in webhooks.receiver.requests) == sorted(

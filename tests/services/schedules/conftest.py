@@ -13,7 +13,9 @@ from models.audit import AuditEntry
 from models.freezes import Freeze
 from models.organizations import Organization
 from models.schedules import Occurrence, Schedule
-from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
+from rules.web_addresses import WebOrigin
+from services.core.ports import Ports
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.freezes.end import lift
 from services.schedules import changes as saving
 from services.schedules import deletion, skips, views
@@ -126,8 +128,8 @@ class ScheduleFixture:
 @pytest.fixture
 def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups) -> UnitOfWorkFactory:
     """Open units of every organisation, as the sweeper does."""
-    dependencies = Dependencies(web_url="https://freeze.test")
-    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, dependencies)
+    ports = Ports(WebOrigin("https://freeze.test"))
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, ports)
 
 
 @pytest.fixture

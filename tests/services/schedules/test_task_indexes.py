@@ -9,7 +9,8 @@ from sqlalchemy.orm import Session
 
 from app.database import make_engine
 from models.schedules import Schedule
-from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.unit_of_work import UnitOfWorkFactory
 from services.maintenance.tasks import cover_remaining, end_freezes, seconds_to_next
 from services.schedules.missed_windows import record_missed
 from services.schedules.occurrence_start import start_windows
@@ -54,7 +55,7 @@ def busy(module_database: str, past: tuple[Session, Schedule]) -> Iterator[UnitO
     factories.occurrence(session, schedule, starts_at=factories.now())
     session.commit()
     engine = make_engine(module_database, 2, role="change_freeze_worker")
-    yield UnitOfWorkFactory(engine, MovableClock(), RecordedWakeups(), Dependencies())
+    yield UnitOfWorkFactory(engine, MovableClock(), RecordedWakeups(), Ports())
     engine.dispose()
 
 

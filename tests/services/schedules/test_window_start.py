@@ -7,8 +7,9 @@ import pytest
 from sqlalchemy import select, text
 
 from models.schedules import Occurrence, Schedule
+from rules.freezes.limits import FreezeLimits
 from rules.ids import new_id
-from services.core.unit_of_work import Dependencies
+from services.core.ports import Ports
 from services.freezes.completion import mark_complete
 from services.freezes.end import lift
 from services.maintenance.tasks import cover_remaining, end_freezes, seconds_to_next
@@ -163,7 +164,7 @@ class TestManyBranches:
         for number in range(3):
             factories.watched(planned.session, planned.acme, f"acme/more-{number}")
         planned.session.commit()
-        planned.jobs.dependencies = Dependencies(max_targets=2)
+        planned.jobs.ports = Ports(FreezeLimits(2))
         return 5
 
     def test_many_branches_are_covered_in_batches(self, planned: Planned, few_at_once: int) -> None:

@@ -13,7 +13,10 @@ from models.slack import SlackMessage, SlackSubscription
 from rules.access.permissions import SYSTEM
 from rules.ids import new_id
 from rules.notifications.kinds import kind_of
-from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
+from rules.web_addresses import WebOrigin
+from services.core.ports import Ports
+from services.core.rotated_secrets import SecretKey
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.events.event import Event
 from services.slack.notices import take_events
 from services.slack.subscriptions import EVENTS
@@ -32,7 +35,7 @@ def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups) -> UnitOf
     """Units of work as jobs open them."""
     engine: Engine = engine_of(database, WORKER_ROLE)
     secret = factories.SECRET_KEY.encode()
-    return UnitOfWorkFactory(engine, clock, wakeups, Dependencies(web_url=WEB_URL, secret_key=secret))
+    return UnitOfWorkFactory(engine, clock, wakeups, Ports(WebOrigin(WEB_URL), SecretKey(secret)))
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Delivery: messages are posted in order and updated, and what Slack refuses ends what it has to."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -93,7 +93,7 @@ def slack(
     settings = SlackSettings(
         fake.settings.client_id, fake.settings.client_secret, ("secret",), url=fake_slack_server.base_url
     )
-    jobs.dependencies = replace(jobs.dependencies, slack=Slack(settings))
+    jobs.ports = jobs.ports.having(Slack(settings))
     return SlackHarness(session, acme, channel, fake, jobs, clock, take, messages)
 
 
@@ -140,7 +140,7 @@ class TestMessages:
 
     def test_nothing_is_sent_where_slack_is_not_configured(self, slack: SlackHarness) -> None:
         slack.start()
-        slack.jobs.dependencies = replace(slack.jobs.dependencies, slack=None)
+        slack.jobs.ports = slack.jobs.ports.without(Slack)
         assert not slack.send()
         with slack.jobs.open(SYSTEM_CALLER) as uow:
             assert not JOBS["slack"].has_work(uow)

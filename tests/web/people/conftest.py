@@ -33,8 +33,10 @@ from models.identity import Mail
 from models.organizations import Organization, User
 from rules.access.login_sessions import LIFETIME
 from services.core.encryption import decrypt
+from services.core.ports import Ports
+from services.core.rotated_secrets import SecretKey
 from services.core.tokens import new_session_token, token_hash
-from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
+from services.core.unit_of_work import UnitOfWorkFactory
 from services.mail.outbox import USE, associated_data
 from tests import factories
 from tests.harness.clock import MovableClock
@@ -202,8 +204,8 @@ def shop(session: Session, database: str, clock_of_pages: MovableClock, stripe_o
     fake = stripe_of_pages.stripe
     fake.reset()
     client = Stripe(StripeSettings(fake.keys.secret_key, api_url=stripe_of_pages.base_url))
-    dependencies = Dependencies(secret_key=SECRET_KEY.encode(), stripe=client)
-    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock_of_pages, RecordedWakeups(), dependencies)
+    ports = Ports(SecretKey(SECRET_KEY.encode()), client)
+    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock_of_pages, RecordedWakeups(), ports)
     yield Shop(session, factories.organization(session, "Acme", plan="free"), fake, jobs, clock_of_pages)
     clock_of_pages.reset()
 

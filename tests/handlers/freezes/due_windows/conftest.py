@@ -13,7 +13,8 @@ from models.freezes import Freeze
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
 from rules.ids import id_of_freeze
-from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
+from services.core.ports import Ports
+from services.core.unit_of_work import UnitOfWorkFactory
 from services.schedules.occurrence_start import start_windows
 from tests import factories
 from tests.handlers.callers import Tenant
@@ -51,7 +52,7 @@ def due_id(due: Occurrence) -> str:
 @pytest.fixture
 def sweep(database: str, clock: MovableClock) -> Callable[[], int]:
     """Begin what is due, as a sweeper does."""
-    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, RecordedWakeups(), Dependencies())
+    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, RecordedWakeups(), Ports())
     return lambda: start_windows(jobs)
 
 

@@ -19,7 +19,8 @@ from sqlalchemy.orm import Session
 from app.config import Config
 from app.database import WORKER_ROLE
 from app.main import create_app
-from app.wiring import dependencies_of, make_reconciler
+from app.wiring import make_reconciler, ports_of
+from integrations.github import GitHub
 from jobs.context import Context
 from jobs.registry import JOBS
 from jobs.sweep import Sweeper
@@ -132,11 +133,12 @@ def site(config: Config, listener: socket.socket, database: str, redis: Redis) -
 def work(config: Config, github: Handle, site: str, database: str) -> Work:
     web = github.github.organization("acme").repository("web")
     pulls = (web.pull_request(), web.pull_request())
-    dependencies = dependencies_of(config)
-    assert dependencies.github is not None
-    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), MovableClock(), RecordedWakeups(), dependencies)
-    reconciler = make_reconciler(jobs, dependencies.github, site)
-    return Work(github, pulls, Context(jobs, dependencies.github, reconciler, lambda _name: None))
+    ports = ports_of(config)
+    github_client = ports.find(GitHub)
+    assert github_client is not None
+    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), MovableClock(), RecordedWakeups(), ports)
+    reconciler = make_reconciler(jobs, github_client, site)
+    return Work(github, pulls, Context(jobs, github_client, reconciler, lambda _name: None))
 
 
 def press(browser: Browser, name: str) -> None:

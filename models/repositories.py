@@ -35,6 +35,8 @@ class Repository(Base):
     """Patterns that once reached further: a rule may still require their check on branches that are yet to come."""
     former_names: Mapped[list[str]] = mapped_column(server_default="{}")
     """Names it had before, in lower case, kept by a trigger: references by them stay valid."""
+    renamed: Mapped[bool] = mapped_column(Computed("former_names <> '{}'", persisted=True))
+    """Whether it has any. Look-ups by a former name ask for it, since no index on the names is of use to requests."""
     created_at: Mapped[datetime]
     synced_at: Mapped[datetime]
     removed_at: Mapped[datetime | None]
@@ -46,7 +48,7 @@ class Repository(Base):
     __table_args__ = (
         Index("uq_repositories_github_id", "organization_id", "github_id", unique=True),
         Index("ix_repositories_full_name_key", "organization_id", "full_name_key"),
-        Index("ix_repositories_former_names", "former_names", postgresql_using="gin"),
+        Index("ix_repositories_renamed", "organization_id", "created_at", "id", postgresql_where=text("renamed")),
         Index("ix_repositories_page", "organization_id", "created_at", "id"),
         Index("ix_repositories_installation", "installation_id"),
         Index("ix_repositories_github_id", "github_id"),

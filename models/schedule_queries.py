@@ -33,10 +33,12 @@ REFERENCES: LiteralString = """
     ARRAY[r.id, r.full_name_key] || ARRAY(
         SELECT former FROM unnest(r.former_names) former WHERE NOT EXISTS (
             SELECT FROM repositories other
-            WHERE other.organization_id = r.organization_id AND other.id <> r.id AND other.removed_at IS NULL AND (
-                other.full_name_key = former
-                OR (former = ANY(other.former_names) AND (other.created_at, other.id) > (r.created_at, r.id))
-            )
+            WHERE other.organization_id = r.organization_id AND other.id <> r.id AND other.removed_at IS NULL
+                AND other.full_name_key = former
+        ) AND NOT EXISTS (
+            SELECT FROM repositories other
+            WHERE other.organization_id = r.organization_id AND other.renamed AND other.removed_at IS NULL
+                AND former = ANY(other.former_names) AND (other.created_at, other.id) > (r.created_at, r.id)
         )
     )
 """

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, literal, select
+from sqlalchemy import ColumnElement, and_, func, literal, select
 
 from models.queries import covering_freezes, watched_branches
 from models.repositories import Repository
@@ -43,7 +43,8 @@ def list_branches(uow: UnitOfWork, account: str) -> dict[str, Any]:
 def _of_account(uow: UnitOfWork, account: str) -> ColumnElement[bool]:
     """Return the condition that a repository is of an account, by its name now or else by a former one."""
     former = func.unnest(Repository.former_names).column_valued("former")
-    by_former_name = select(literal(1)).where(func.split_part(former, "/", 1) == account.lower()).exists()
+    of_account = select(literal(1)).where(func.split_part(former, "/", 1) == account.lower()).exists()
+    by_former_name = and_(Repository.renamed, of_account)
     for condition in (func.lower(Repository.owner) == account.lower(), by_former_name):
         own = (Repository.organization_id == uow.organization, Repository.removed_at.is_(None), condition)
         if uow.session.scalar(select(Repository.id).where(*own).limit(1)) is not None:

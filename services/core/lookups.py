@@ -35,7 +35,8 @@ def find_repositories(uow: UnitOfWork, references: Collection[str], *, covered: 
         for row in _repositories(uow, Repository.full_name_key == any_of(names), Repository.removed_at.is_(None)):
             found.setdefault(row.full_name.lower(), row)
     if former := sorted(names - set(found)):
-        for row in _repositories(uow, Repository.former_names.overlap(former), Repository.removed_at.is_(None)):
+        by_former_name = Repository.former_names.overlap(former)
+        for row in _repositories(uow, Repository.renamed.is_(True), by_former_name, Repository.removed_at.is_(None)):
             found |= {name: row for name in row.former_names if name in former and name not in found}
     if not covered and (left := names - set(found)):
         for row in _repositories(uow, Repository.full_name_key == any_of(left)):

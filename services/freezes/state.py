@@ -83,7 +83,8 @@ _REPOSITORY_ID: LiteralString = "r.id = %(repo)s"
 _FULL_NAME: LiteralString = "r.full_name_key = lower(%(repo)s) AND r.removed_at IS NULL"
 _FORMER_NAME: LiteralString = """
     r.id = (SELECT id FROM repositories
-            WHERE organization_id = %(organization)s AND former_names @> ARRAY[lower(%(repo)s)] AND removed_at IS NULL
+            WHERE organization_id = %(organization)s AND renamed AND former_names @> ARRAY[lower(%(repo)s)]
+                AND removed_at IS NULL
             ORDER BY created_at DESC, id DESC LIMIT 1)
 """
 _FROM_REPOSITORY: LiteralString = """

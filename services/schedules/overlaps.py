@@ -265,8 +265,6 @@ def _possible_names(uow: UnitOfWork, index: BranchIndex, names: Collection[str])
     """
     if not names:
         return set()
-    former = select(Repository.former_names).where(
-        Repository.id == any_of(index.repositories), func.cardinality(Repository.former_names) > 0
-    )
+    former = select(Repository.former_names).where(Repository.id == any_of(index.repositories), Repository.renamed)
     of_index = {*index.repositories.values(), *chain.from_iterable(uow.session.scalars(former))}
     return {name for name in names if name in index.repositories or name.lower() in of_index}

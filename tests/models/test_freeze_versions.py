@@ -29,6 +29,7 @@ NOT_SHOWN = {
         *("github_id", "node_id", "default_branch", "private", "auto_watch", "former_globs", "synced_at"),
         *("rulesets_authorized_by", "rulesets_authorized_at"),
         "full_name_key",  # of owner and name
+        "renamed",  # of former_names
     },
     "watched_branches": {
         "repository_id",  # never changed

@@ -11,6 +11,7 @@ from sqlalchemy import make_url
 from app.edge.authentication import _FIND_KEY
 from rules.access.permissions import Principal
 from rules.billing.grants import PlanGrants
+from rules.errors import ServiceError
 from services.compatibility import branches
 from services.core.read_context import ReadContext
 from services.freezes import state
@@ -19,6 +20,8 @@ from tests.harness.plans import ExplainingReader, explaining
 
 MAX_BLOCKS = 22
 """Six tables, each by an index of two levels, and three where nothing is found: of a frozen branch."""
+MAX_BLOCKS_OF_A_FORMER_NAME = 30
+"""Two look-ups more, among the twenty repositories that were renamed."""
 MAX_BLOCKS_OF_A_CREDENTIAL = 12
 RUNS = 8
 """The first ones read the catalogue as well, for a plan that is not kept yet."""
@@ -30,6 +33,7 @@ SEED: LiteralString = """
                               private, enabled, created_at, synced_at)
     SELECT 'rep_' || n, 'org_1', 1, n, n, 'Acme', 'service-' || n, 'main', false, true, now(), now()
     FROM generate_series(1, 5000) n;
+    UPDATE repositories SET name = 'renamed-' || github_id WHERE github_id % 250 = 0;
     INSERT INTO watched_branches (id, organization_id, repository_id, name, check_name, created_at)
     SELECT 'wbr_' || n, 'org_1', 'rep_' || n, 'main', 'change-freeze/main', now() FROM generate_series(1, 5000) n;
     INSERT INTO freezes (id, organization_id, reason, scope, source, started_at, ended_at, exceptions_allowed,
@@ -53,6 +57,7 @@ SEED: LiteralString = """
 ASKED: dict[str, Callable[[ReadContext], Awaitable[Any]]] = {
     "branch by name": lambda context: state.get_state(context, "acme/SERVICE-77", "main", None, None),
     "repository by name": lambda context: state.get_state(context, "acme/service-77", None, None, None),
+    "repository by a former name": lambda context: state.get_state(context, "acme/service-250", None, None, None),
     "branch by id": lambda context: state.get_state(context, None, None, "wbr_77", None),
     "branch for a classic client": lambda context: branches.show(context, "acme", "service-77", "main"),
 }
@@ -77,7 +82,18 @@ def test_polled_answer_reads_few_blocks(connection: psycopg.Connection[dict[str,
     for _ in range(RUNS):
         asyncio.run(_answer(ASKED[asked], context))
     assert reader.plans[-1].scanned == set()
-    assert reader.plans[-1].blocks <= MAX_BLOCKS
+    most = MAX_BLOCKS_OF_A_FORMER_NAME if "former" in asked else MAX_BLOCKS
+    assert reader.plans[-1].blocks <= most
+
+
+def test_name_that_no_repository_has_reads_few_blocks(connection: psycopg.Connection[dict[str, Any]]) -> None:
+    reader = ExplainingReader(connection)
+    principal = Principal("api_key", "key_1", "CI", "org_1", PlanGrants(), frozenset({"freeze:read"}))
+    context = ReadContext(reader, Any, principal, factories.now(), {})  # type: ignore[arg-type]
+    for _ in range(RUNS):
+        with pytest.raises(ServiceError, match="No enabled repository"):
+            asyncio.run(state.get_state(context, "acme/unknown", "main", None, None))
+    assert max(plans.blocks for plans in reader.plans[-2:]) <= MAX_BLOCKS
 
 
 async def _answer(ask: Callable[[ReadContext], Awaitable[Any]], context: ReadContext) -> None:

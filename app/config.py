@@ -1,12 +1,11 @@
 """Configuration: typed, read from the environment, validated at the start with all errors listed.
 
-`python -m app.config` prints the table of variables.
+`python -m app.configuration_table` prints the table of variables.
 """
 
 import logging
 import os
 import secrets
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import timedelta
@@ -295,7 +294,7 @@ _REQUIRED_WITH = (
 """Variables that require another one."""
 
 
-_OTHER_VARIABLES = {
+OTHER_VARIABLES = {
     "DATABASE_OWNER_URL": (
         Variable("PostgreSQL as the owner of the schema, only for `python -m app migrate`", parse.database_url),
         "DATABASE_URL",
@@ -322,11 +321,11 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
     warn_of_misspelt_variables(environment)
     values: dict[str, Any] = {}
     errors = []
-    for setting, variable in _variables():
+    for setting, variable in variables():
         name = setting.name.upper()
         text = environment.get(name, "").strip()
         if not text:
-            if _is_required(setting):
+            if is_required(setting):
                 errors.append(f"{name} is required: {variable.description}")
             continue
         try:
@@ -353,7 +352,7 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
 def check_other_variables(environment: Mapping[str, str]) -> None:
     """Raise ConfigurationError with a line for each invalid variable that is not part of the configuration."""
     errors = []
-    for name, (variable, _) in _OTHER_VARIABLES.items():
+    for name, (variable, _) in OTHER_VARIABLES.items():
         text = environment.get(name, "").strip()
         try:
             if text:
@@ -372,7 +371,7 @@ def warn_of_misspelt_variables(environment: Iterable[str]) -> None:
 
 def misspelt_variables(environment: Iterable[str]) -> list[tuple[str, str]]:
     """Return the names that resemble one of ours, each with the one that may be meant."""
-    ours = [*(setting.name.upper() for setting, _ in _variables()), *_OTHER_VARIABLES]
+    ours = [*(setting.name.upper() for setting, _ in variables()), *OTHER_VARIABLES]
     found = []
     for name in sorted(name for name in set(environment) - set(ours) if not name.startswith("OTEL_")):
         similar = get_close_matches(name.upper(), ours, n=1, cutoff=_SIMILARITY)
@@ -380,35 +379,13 @@ def misspelt_variables(environment: Iterable[str]) -> list[tuple[str, str]]:
     return found
 
 
-def _variables() -> Iterator[tuple[Field[Any], Variable]]:
+def variables() -> Iterator[tuple[Field[Any], Variable]]:
+    """Yield the fields of the configuration, each with its variable."""
     hints = get_type_hints(Config, include_extras=True)
     for setting in fields(Config):
         yield setting, hints[setting.name].__metadata__[0]
 
 
-def _is_required(setting: Field[Any]) -> bool:
+def is_required(setting: Field[Any]) -> bool:
+    """True if a field has no default."""
     return setting.default is MISSING
-
-
-def table() -> str:
-    """Return the variables as a Markdown table."""
-    rows = ["| variable | meaning | default |", "|---|---|---|"]
-    for setting, variable in _variables():
-        default = "required" if _is_required(setting) else _format_default(setting.default)
-        rows.append(f"| `{setting.name.upper()}` | {variable.description} | {default} |")
-    for name, (variable, default) in _OTHER_VARIABLES.items():
-        rows.append(f"| `{name}` | {variable.description} | {default} |")
-    return "\n".join(rows)
-
-
-def _format_default(default: Any) -> str:
-    """Return a default as the text of an environment variable."""
-    if isinstance(default, timedelta):
-        return str(default.days or int(default.total_seconds()))
-    if isinstance(default, bool):
-        return str(int(default))
-    return "" if default in {None, ()} else str(default)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(table() + "\n")

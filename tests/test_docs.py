@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config import table
+from app.configuration_table import table
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted(

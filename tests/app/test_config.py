@@ -7,7 +7,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
-from app.config import ConfigurationError, check_other_variables, load_config, table
+from app.config import ConfigurationError, check_other_variables, load_config
+from app.configuration_table import table
 from app.wiring import ports_of
 from rules.rate_budget import GitHubLimits
 

@@ -106,14 +106,14 @@ def proxy(own_database: str, request: pytest.FixtureRequest) -> Iterator[Proxy]:
 
 
 class TestProxiesThatDropOptions:
-    @pytest.mark.parametrize("role", [APP_ROLE, WORKER_ROLE, IDENTITY_ROLE])
-    def test_unit_of_work_has_its_role_and_timeouts(self, proxy: Proxy, role: str) -> None:
-        with engine_of(proxy.url, role) as engine:
-            factory = UnitOfWorkFactory(engine, DatabaseClock(), RecordedWakeups())
-            for _ in range(2):
-                with factory.open(Caller(None, SYSTEM, "system")) as uow:
-                    idle = "4s" if role == WORKER_ROLE else "30s"
-                    assert tuple(uow.session.execute(text(SETTINGS)).one()) == (role, "15s", idle, "UTC")
+    def test_unit_of_work_has_its_role_and_timeouts(self, proxy: Proxy) -> None:
+        for role in (APP_ROLE, WORKER_ROLE, IDENTITY_ROLE):
+            with engine_of(proxy.url, role) as engine:
+                factory = UnitOfWorkFactory(engine, DatabaseClock(), RecordedWakeups())
+                for _ in range(2):
+                    with factory.open(Caller(None, SYSTEM, "system")) as uow:
+                        idle = "4s" if role == WORKER_ROLE else "30s"
+                        assert tuple(uow.session.execute(text(SETTINGS)).one()) == (role, "15s", idle, "UTC")
 
     def test_reads_have_their_role_and_timeouts(self, proxy: Proxy, acme: Tenant) -> None:
         expected = {"role": APP_ROLE, "statement_timeout": "15s", "idle_timeout": "30s", "timezone": "UTC"}

@@ -111,15 +111,15 @@ class TestListAuditEntries:
             ("source", "schedule", {"source": "schedule"}),
         ],
     )
-    @pytest.mark.parametrize("order", ["asc", "desc"])
     def test_list_audit_entries_applies_each_filter(
-        self, acme: Tenant, seal: Seal, name: str, value: str, columns: dict[str, Any], order: str
+        self, acme: Tenant, seal: Seal, name: str, value: str, columns: dict[str, Any]
     ) -> None:
         entry(acme)
         wanted = entry(acme, **columns)
         entry(acme)
         seal()
-        assert listed(acme.key(), order=order, **{name: value}) == [wanted]
+        for order in ("asc", "desc"):
+            assert listed(acme.key(), order=order, **{name: value}) == [wanted]
 
     def test_audit_entries_are_found_by_names_of_actor_and_target(self, acme: Tenant) -> None:
         by_name = entry(acme, actor={"type": "user", "id": "usr_1", "name": "Ada Lovelace"})

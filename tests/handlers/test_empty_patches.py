@@ -45,13 +45,11 @@ def test_every_patch_operation_is_tested() -> None:
     assert {one.id for one in load_contract().operations.values() if one.method == "PATCH"} == set(PATHS)
 
 
-@pytest.mark.parametrize(("operation", "body"), CASES, ids=str)
-def test_empty_patch_changes_and_audits_nothing(
-    acme: Tenant, ids: dict[str, str], operation: str, body: dict[str, object]
-) -> None:
-    owner, path = acme.person("owner"), PATHS[operation].format(**ids)
-    before = None if operation in WITHOUT_GET else owner.get(path).json()
-    answer = owner.patch(path, body)
-    assert answer.status_code == 200, answer.text
-    assert before in (None, answer.json())
-    assert acme.audit() == []
+def test_empty_patch_changes_and_audits_nothing(acme: Tenant, ids: dict[str, str]) -> None:
+    for operation, body in CASES:
+        owner, path = acme.person("owner"), PATHS[operation].format(**ids)
+        before = None if operation in WITHOUT_GET else owner.get(path).json()
+        answer = owner.patch(path, body)
+        assert answer.status_code == 200, answer.text
+        assert before in (None, answer.json())
+        assert acme.audit() == []

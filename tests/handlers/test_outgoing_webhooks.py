@@ -242,16 +242,16 @@ class TestRedeliverWebhook:
         assert session.scalars(select(WebhookMessage.attempt_count)).one() == 0
 
 
-@pytest.mark.parametrize("text", ["%", "%zz", "{x}", "<x>", '"', "^", "`", "|", "?a=%", "?[x]", "/[x]", "?a=%e", "%2"])
 def test_address_that_is_no_uri_is_refused_in_its_field(
-    admin: Caller, endpoint: WebhookEndpoint, session: Session, text: str
+    admin: Caller, endpoint: WebhookEndpoint, session: Session
 ) -> None:
-    address = f"https://hooks.example.com/{text}"
-    created = admin.post(WEBHOOKS, {**WANTED, "url": address})
-    changed = admin.patch(path_of(endpoint), {"url": address})
-    for answer in (created, changed):
-        assert [row["path"] for row in refusal(answer, 422, "invalid_parameter")["details"]] == ["/url"]
-    assert session.scalars(select(WebhookEndpoint)).all() == [endpoint]
+    for text in ("%", "%zz", "{x}", "<x>", '"', "^", "`", "|", "?a=%", "?[x]", "/[x]", "?a=%e", "%2"):
+        address = f"https://hooks.example.com/{text}"
+        created = admin.post(WEBHOOKS, {**WANTED, "url": address})
+        changed = admin.patch(path_of(endpoint), {"url": address})
+        for answer in (created, changed):
+            assert [row["path"] for row in refusal(answer, 422, "invalid_parameter")["details"]] == ["/url"]
+        assert session.scalars(select(WebhookEndpoint)).all() == [endpoint]
 
 
 def test_address_may_have_everything_that_a_uri_has(admin: Caller) -> None:

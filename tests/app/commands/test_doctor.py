@@ -131,30 +131,37 @@ def test_service_that_sells_nothing_is_well(
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "line"),
+    "wrong",
     [
-        ("BASE_URL", "not a URL", "fix  configuration: BASE_URL "),
-        ("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nothing", "fix  database: connection failed"),
-        ("REDIS_URL", "redis://127.0.0.1:1", "fix  redis: Redis cannot be used"),
-        ("GITHUB_APP_ID", "2", "fix  github: GitHub does not accept the App"),
-        ("GITHUB_APP_SLUG", "other", "fix  github: GITHUB_APP_SLUG must be change-freeze"),
-        ("GITHUB_APP_CLIENT_SECRET", "wrong", "fix  github: GitHub does not accept the App's own client"),
-        ("GITHUB_CLIENT_SECRET", "wrong", "fix  github: GitHub does not accept the OAuth App"),
-        ("BASE_URL", "https://other.example", "fix  github: the App's webhooks go to https://freeze.example.com/"),
-        ("SMTP_URL", "smtp://127.0.0.1:1", "fix  mail: the mail server cannot be used"),
-        ("STRIPE_SECRET_KEY", "sk_test_an_unknown_key", "fix  stripe: Stripe cannot be used"),
-        ("SLACK_CLIENT_SECRET", "a wrong client secret", "fix  slack: Slack does not accept the app"),
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1", "fix  traces: the collector does not accept traces"),
-        ("SENTRY_DSN", "http://key@127.0.0.1:1/42", "fix  errors: Sentry does not accept reports"),
+        {"BASE_URL": ("not a URL", "configuration: BASE_URL ")},
+        {
+            "BASE_URL": ("https://other.example", "github: the App's webhooks go to https://freeze.example.com/"),
+            "GITHUB_APP_SLUG": ("other", "github: GITHUB_APP_SLUG must be change-freeze"),
+            "GITHUB_APP_CLIENT_SECRET": ("wrong", "github: GitHub does not accept the App's own client"),
+            "GITHUB_CLIENT_SECRET": ("wrong", "github: GitHub does not accept the OAuth App"),
+            "REDIS_URL": ("redis://127.0.0.1:1", "redis: Redis cannot be used"),
+            "SMTP_URL": ("smtp://127.0.0.1:1", "mail: the mail server cannot be used"),
+            "STRIPE_SECRET_KEY": ("sk_test_an_unknown_key", "stripe: Stripe cannot be used"),
+            "SLACK_CLIENT_SECRET": ("a wrong client secret", "slack: Slack does not accept the app"),
+            "SENTRY_DSN": ("http://key@127.0.0.1:1/42", "errors: Sentry does not accept reports"),
+        },
+        {
+            "GITHUB_APP_ID": ("2", "github: GitHub does not accept the App"),
+            "DATABASE_URL": ("postgresql://nobody@127.0.0.1:1/nothing", "database: connection failed"),
+            "OTEL_EXPORTER_OTLP_ENDPOINT": ("http://127.0.0.1:1", "traces: the collector does not accept traces"),
+        },
     ],
+    ids=["unreadable", "several", "two more"],
 )
-def test_wrong_variable_is_named(
-    name: str, value: str, line: str, environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_each_wrong_variable_is_named(
+    wrong: dict[str, tuple[str, str]], environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    environment.setenv(name, value)
+    for name, (value, _) in wrong.items():
+        environment.setenv(name, value)
     status, lines = examine(capsys)
     assert status == 1
-    assert any(each.startswith(line) for each in lines), lines
+    for _, line in wrong.values():
+        assert any(each.startswith(f"fix  {line}") for each in lines), lines
 
 
 def test_private_key_of_the_app_is_replaced_without_a_gap(

@@ -152,9 +152,8 @@ class TestExportContent:
         assert row["actorName"] == name
         assert json.loads(row["details"]) == {"name": name}
 
-    @pytest.mark.parametrize(
-        ("name", "cell"),
-        [
+    def test_export_contains_no_formula_cells(self, acme: Tenant, session: Session) -> None:
+        cells = [
             ('=HYPERLINK("https://evil")', '\'=HYPERLINK("https://evil")'),
             ("+1", "'+1"),
             ("-1", "'-1"),
@@ -175,13 +174,13 @@ class TestExportContent:
             ("\ufe621", "'\ufe621"),
             ("\u22121", "'\u22121"),
             ("a = b-c", "a = b-c"),
-        ],
-        ids=repr,
-    )
-    def test_export_contains_no_formula_cells(self, acme: Tenant, session: Session, name: str, cell: str) -> None:
-        entry(session, acme.organization, actor={**ADA, "name": name}, target={"type": "x", "id": name, "name": name})
-        (row,) = rows_of(acme.person("viewer").get(PATH))
-        assert {row["actorName"], row["targetName"], row["targetId"]} == {cell}
+        ]
+        for name, _ in cells:
+            target = {"type": "x", "id": name, "name": name}
+            entry(session, acme.organization, actor={**ADA, "name": name}, target=target)
+        rows = rows_of(acme.person("viewer").get(PATH))
+        shown = {(row["actorName"], row["targetName"], row["targetId"]) for row in rows}
+        assert shown == {(cell, cell, cell) for _, cell in cells}
 
     def test_exported_details_escape_semicolons_and_keep_the_value(self, acme: Tenant, session: Session) -> None:
         details = {"reason": "a;=cmd|' /C calc'!A0;\\;b"}

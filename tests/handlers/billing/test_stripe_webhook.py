@@ -66,12 +66,21 @@ def test_event_with_several_signatures_needs_one_that_is_right(shop: Shop, known
     refusal(deliver(http, body, f"{stamp},v1={'0' * 64},v1={'1' * 64}"), 401, "invalid_signature")
 
 
-@pytest.mark.parametrize(
-    "signature",
-    [None, "", "garbage", "t=1", "v1=00", b"t=1,v1=\xc3\xa9", b"\xff\xfe", "t=x,v1=00", "t=1,t=2,v1=00", "," * 5000],
-)
-def test_event_with_a_malformed_signature_is_rejected(http: httpx.Client, shop: Shop, signature: Any) -> None:
-    refusal(deliver(http, event("cus_1"), signature), 401, "invalid_signature")
+def test_event_with_a_malformed_signature_is_rejected(http: httpx.Client, shop: Shop) -> None:
+    cases: list[Any] = [
+        None,
+        "",
+        "garbage",
+        "t=1",
+        "v1=00",
+        b"t=1,v1=\xc3\xa9",
+        b"\xff\xfe",
+        "t=x,v1=00",
+        "t=1,t=2,v1=00",
+        "," * 5000,
+    ]
+    for signature in cases:
+        refusal(deliver(http, event("cus_1"), signature), 401, "invalid_signature")
 
 
 def test_event_signed_by_others_or_for_another_body_is_rejected(http: httpx.Client, shop: Shop) -> None:
@@ -89,9 +98,8 @@ def test_event_is_accepted_for_300_seconds_in_both_directions(
     assert deliver(http, body, signed(body, late=late)).status_code == (202 if accepted else 401)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_event_about_an_unknown_customer_is_ignored(http: httpx.Client, shop: Shop) -> None:
+    cases: list[bytes] = [
         event("cus_unknown"),
         event(None),
         event({"id": "cus_1"}),
@@ -99,10 +107,9 @@ def test_event_is_accepted_for_300_seconds_in_both_directions(
         event("cus_1", data=None),
         event("cus_1", data={"object": 7}),
         orjson.dumps({}),
-    ],
-)
-def test_event_about_an_unknown_customer_is_ignored(http: httpx.Client, shop: Shop, body: bytes) -> None:
-    assert ignored(deliver(http, body, signed(body)))
+    ]
+    for body in cases:
+        assert ignored(deliver(http, body, signed(body)))
 
 
 def test_event_of_the_live_mode_is_ignored_with_a_test_key(http: httpx.Client, shop: Shop, known: str) -> None:

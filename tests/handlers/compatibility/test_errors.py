@@ -43,14 +43,21 @@ def test_unexpected_failure_has_the_older_shape() -> None:
 
 
 class TestRouting:
-    @pytest.mark.parametrize(
-        "path",
-        ["", "/", "/branches", "/branches/", "/branches/acme/web", "/branches//web/main", "/a/b/c/d/e/f/g/h", "/%00"],
-    )
-    def test_unknown_path_is_404(self, client: ClassicClient, path: str) -> None:
-        answer = client.get(path)
-        refused(answer, 404, "not_found")
-        assert_classic_error(answer)
+    def test_unknown_path_is_404(self, client: ClassicClient) -> None:
+        cases: list[str] = [
+            "",
+            "/",
+            "/branches",
+            "/branches/",
+            "/branches/acme/web",
+            "/branches//web/main",
+            "/a/b/c/d/e/f/g/h",
+            "/%00",
+        ]
+        for path in cases:
+            answer = client.get(path)
+            refused(answer, 404, "not_found")
+            assert_classic_error(answer)
 
     def test_unknown_version_is_404_in_the_older_shape_and_v1_keeps_its_own(self, http: httpx.Client) -> None:
         refused(http.get("/api/compat/v2/branches/acme"), 404, "not_found")

@@ -29,9 +29,8 @@ def applies_to(scope: Any = ORGANIZATION, freezes: str = "all", **more: Any) -> 
     return {"appliesTo": {"scope": scope, "freezes": freezes, **more}}
 
 
-@pytest.mark.parametrize(
-    ("given", "code", "places"),
-    [
+def test_every_problem_is_named_with_its_place(acme: Tenant, admin: Caller) -> None:
+    cases: list[tuple[dict[str, Any], str, list[str]]] = [
         ({"title": "x"}, "validation_failed", ["/title"]),
         ({"limits": {"singleMerge": True}}, "missing_parameter", ["/limits/perFreeze", "/limits/singleMerge"]),
         ({"limits": {"perFreeze": 0}}, "validation_failed", ["/limits/perFreeze"]),
@@ -95,18 +94,12 @@ def applies_to(scope: Any = ORGANIZATION, freezes: str = "all", **more: Any) -> 
             "no_targets_in_scope",
             ["/appliesTo/scope", "/appliesTo/scheduleIds/0", "/allow"],
         ),
-    ],
-)
-def test_every_problem_is_named_with_its_place(
-    acme: Tenant, admin: Caller, given: dict[str, Any], code: str, places: list[str]
-) -> None:
-    status = 400 if code == "missing_parameter" else 422
-    error = refusal(admin.post(RULES, {**WANTED, **given}), status, code)
-
-    assert [row["path"] for row in error["details"]] == places
+    ]
     path = path_of(new_rule(admin))
-    error = refusal(admin.patch(path, given), status, code)
-    assert [row["path"] for row in error["details"]] == places
+    for given, code, places in cases:
+        status = 400 if code == "missing_parameter" else 422
+        for answer in (admin.post(RULES, {**WANTED, **given, "name": "Another"}), admin.patch(path, given)):
+            assert [row["path"] for row in refusal(answer, status, code)["details"]] == places, given
     assert acme.audit() == ["exception_rule.created"]
 
 

@@ -264,15 +264,15 @@ class TestClaimProof:
             (502, {}, 502, "github_unavailable"),
         ],
     )
-    @pytest.mark.parametrize("call", ["GET /user", "GET /user/installations", "GET /app/installations"])
     def test_claim_reports_the_error_of_github(
-        self, connection: ConnectionFixture, call: str, status: int, headers: dict[str, str], answered: int, code: str
+        self, connection: ConnectionFixture, status: int, headers: dict[str, str], answered: int, code: str
     ) -> None:
-        body = connection.install()
-        fault = connection.host.faults.add("error", call, status=status, headers=headers)
-        refusal(connection.claim(body), answered, code)
-        connection.host.faults.clear(fault.id)
-        assert connection.host.oauth.tokens == set()
+        for call in ("GET /user", "GET /user/installations", "GET /app/installations"):
+            body = connection.install()
+            fault = connection.host.faults.add("error", call, status=status, headers=headers)
+            refusal(connection.claim(body), answered, code)
+            connection.host.faults.clear(fault.id)
+            assert connection.host.oauth.tokens == set()
 
     def test_unowned_installation_can_be_claimed(self, connection: ConnectionFixture, session: Session) -> None:
         body = connection.install()

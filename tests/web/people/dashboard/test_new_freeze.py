@@ -100,25 +100,22 @@ class TestPlanning:
         person.press(page, "Plan the freeze", confirmed="2")
         assert len(planned(acme)) == 1
 
-    @pytest.mark.parametrize(
-        ("fields", "field"),
-        [
+    def test_times_that_are_wrong_lead_to_their_field(self, member: Enter, acme: Scene) -> None:
+        cases: list[tuple[dict[str, str], str]] = [
             ({"starts_at": FRIDAY}, "#ends_at"),
             ({"repeats": "weekly"}, "#starts_at"),
             ({"starts_at": FRIDAY, "ends_at": FRIDAY}, "#ends_at"),
             ({"starts_at": "2020-01-01T00:00", "ends_at": MONDAY}, "#starts_at"),
             ({"starts_at": "then", "ends_at": MONDAY}, "#starts_at"),
             ({"starts_at": FRIDAY, "ends_at": MONDAY, "repeats": "weekly", "until": "x"}, "#until"),
-        ],
-    )
-    def test_times_that_are_wrong_lead_to_their_field(
-        self, member: Enter, acme: Scene, fields: dict[str, str], field: str
-    ) -> None:
-        page = press(member("member"), "Plan the freeze", reason=REASON, **fields)
-        assert 400 <= page.status < 500
-        assert field in page.links.values()
-        assert page.form("Plan the freeze").fields["reason"] == REASON
-        assert planned(acme) == []
+        ]
+        person = member("member")
+        for fields, field in cases:
+            page = press(person, "Plan the freeze", reason=REASON, **fields)
+            assert 400 <= page.status < 500
+            assert field in page.links.values()
+            assert page.form("Plan the freeze").fields["reason"] == REASON
+            assert planned(acme) == []
 
     def test_plan_beyond_the_limit_keeps_the_form(self, member: Enter, acme: Scene) -> None:
         factories.change_plan(acme.session, acme.organization, "free")

@@ -109,12 +109,6 @@ class TestGetEntitlements:
     def test_entitlements_are_shown_to_a_key_with_either_scope(self, acme: Tenant, scope: str) -> None:
         assert acme.key(scope).get("/v1/entitlements").status_code == 200
 
-    def test_entitlements_require_a_scope_or_a_session(self, acme: Tenant) -> None:
-        refusal(acme.anybody.get("/v1/entitlements"), 401, "missing_credentials")
-        refusal(acme.key("freeze:read", "repo:write").get("/v1/entitlements"), 403, "insufficient_scope")
-        for caller in (*(acme.person(role) for role in factories.ROLES), acme.support):
-            assert caller.get("/v1/entitlements").status_code == 200
-
     def test_entitlements_of_the_default_plan_have_limits_and_usage(self, globex: Tenant) -> None:
         repository = globex.repository("web")
         factories.branch(globex.session, repository)

@@ -120,14 +120,6 @@ class TestRevokeSession:
         refusal(mine.delete(f"/api/auth/sessions/{theirs['id']}"), 404, "not_found")
         assert acme.audit() == ["session.started", "session.started", "session.ended"]
 
-    def test_revoke_session_is_replayed_under_the_same_idempotency_key(self, visitor: Client, session: Session) -> None:
-        user = account(session)
-        mine, _ = visitor.signed_in(user), visitor.signed_in(user)
-        [theirs] = [row for row in mine.get("/api/auth/sessions").json()["data"] if not row["current"]]
-        for replayed in (None, "true"):
-            answer = mine.delete(f"/api/auth/sessions/{theirs['id']}", headers={"Idempotency-Key": "one"})
-            assert (answer.status_code, answer.headers.get("Idempotency-Replayed")) == (204, replayed)
-
     @pytest.mark.parametrize(
         ("content", "content_type", "status", "code"),
         [

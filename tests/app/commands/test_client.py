@@ -180,13 +180,6 @@ class TestRejections:
         assert main([]) == 3
         assert "DATABASE_URL is required" in capsys.readouterr().err
 
-    def test_client_command_help_has_an_example(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(SystemExit):
-            read_arguments(["--help"])
-        shown = capsys.readouterr().out
-        assert "connection.revoked" in shown
-        assert "--block --by grace@example.com" in shown
-
 
 def test_blocked_device_gets_no_connection(session: Session, http: httpx.Client, acme: Organization) -> None:
     """A device has no document: its name is its id."""

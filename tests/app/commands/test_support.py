@@ -233,10 +233,3 @@ class TestRejections:
         monkeypatch.setenv("SECRET_KEY", SECRET_KEY)
         assert main(["acme", *BY, *WHY]) == 3
         assert "The database cannot be used" in capsys.readouterr().err
-
-    def test_support_command_help_has_an_example(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(SystemExit):
-            read_arguments(["--help"])
-        shown = capsys.readouterr().out
-        assert "support.session_started" in shown
-        assert "--end" in shown

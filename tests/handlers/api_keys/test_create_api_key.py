@@ -2,25 +2,19 @@
 
 from datetime import datetime, timedelta
 
-import httpx
 import pytest
 from sqlalchemy.orm import Session
 
 from models.organizations import Membership
-from models.requests import IdempotencyKey
 from services.identity.api_key_secrets import looks_like_secret
 from tests import factories
-from tests.factories import ROLES, SCOPES
+from tests.factories import ROLES
 from tests.handlers.api_keys.requests import PATH, SECOND, USED, WANTED, audited, instant, listed, made
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.harness.clock import MovableClock
 
 
 class TestCreateApiKey:
-    def test_create_api_key_is_refused_to_api_keys(self, acme: Tenant) -> None:
-        for key in (acme.key(), Caller(acme.http, made(acme, scopes=list(SCOPES))["secret"])):
-            refusal(key.post(PATH, WANTED), 403, "credential_type_not_allowed")
-
     def test_created_secret_grants_exactly_the_given_scopes(self, acme: Tenant) -> None:
         answer = acme.person("owner").post(PATH, {**WANTED, "scopes": ["freeze:read", "repo:read"]})
         body = answer.json()
@@ -51,10 +45,6 @@ class TestCreateApiKey:
             "graceEndsAt": None,
         }
 
-    @pytest.mark.parametrize("scope", SCOPES)
-    def test_create_api_key_accepts_each_known_scope(self, acme: Tenant, scope: str) -> None:
-        assert made(acme, scopes=[scope])["apiKey"]["scopes"] == [scope]
-
     @pytest.mark.parametrize(
         ("scopes", "path"),
         [
@@ -73,19 +63,11 @@ class TestCreateApiKey:
         assert [detail["path"] for detail in error["details"]] == [path]
         assert listed(acme) == []
 
-    @pytest.mark.parametrize("name", ["", " ", "a\tb", "trailing ", " leading", "x" * 101])
-    def test_create_api_key_rejects_an_unreadable_name(self, acme: Tenant, name: str) -> None:
-        refusal(acme.person("admin").post(PATH, {**WANTED, "name": name}), 422, "validation_failed")
-
     @pytest.mark.parametrize("missing", WANTED)
     def test_create_api_key_requires_name_scopes_and_expiry(self, acme: Tenant, missing: str) -> None:
         body = {name: value for name, value in WANTED.items() if name != missing}
         error = refusal(acme.person("admin").post(PATH, body), 400, "missing_parameter")
         assert [detail["path"] for detail in error["details"]] == [f"/{missing}"]
-
-    @pytest.mark.parametrize("field", ["organizationId", "id", "state", "prefix", "secret", "createdBy", "role"])
-    def test_create_api_key_rejects_unknown_fields(self, acme: Tenant, field: str) -> None:
-        refusal(acme.person("admin").post(PATH, {**WANTED, field: "x"}), 422, "validation_failed")
 
     def test_create_api_key_requires_an_expiry_in_the_future(self, acme: Tenant, clock: MovableClock) -> None:
         clock.at = factories.now()
@@ -115,32 +97,6 @@ class TestCreateApiKey:
         assert entry.actor["type"] == "user"
         assert entry.details["after"]["scopes"] == ["freeze:read"]
         assert body["secret"] not in str(entry.details)
-
-    def test_repeated_create_replays_the_secret_and_makes_no_second_key(self, acme: Tenant, session: Session) -> None:
-        def create() -> httpx.Response:
-            return acme.person("admin").post(PATH, WANTED, headers={"Idempotency-Key": "one-key-only"})
-
-        first, again = create(), create()
-        assert (again.status_code, again.content) == (201, first.content)
-        assert again.headers["Idempotency-Replayed"] == "true"
-        assert len(listed(acme)) == 1
-        stored = session.query(IdempotencyKey).one()
-        assert stored.secret
-        assert first.json()["secret"].encode() not in (stored.body or b"")
-        assert b"Release pipeline" not in (stored.body or b"")
-        stored.created_at -= timedelta(minutes=59)
-        session.flush()
-        assert create().content == first.content
-        stored.created_at -= timedelta(minutes=1)
-        session.flush()
-        refusal(create(), 409, "idempotency_key_reuse")
-        assert len(listed(acme)) == 1
-
-    def test_idempotency_key_of_another_person_creates_another_api_key(self, acme: Tenant) -> None:
-        headers = {"Idempotency-Key": "one-key-only"}
-        first = acme.person("admin").post(PATH, WANTED, headers=headers).json()
-        second = acme.person("owner").post(PATH, WANTED, headers=headers).json()
-        assert first["secret"] != second["secret"]
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -119,11 +119,6 @@ class TestOpenCheckout:
         error = refusal(shop.admin.post(CHECKOUT, ORDER), 422, "validation_failed")
         assert error["message"] == "The team plan is not sold at the moment."
 
-    def test_checkout_is_for_admins_and_keys_with_the_scope(self, shop: Shop) -> None:
-        refusal(shop.tenant.person("viewer").post(CHECKOUT, ORDER), 403, "insufficient_permission")
-        refusal(shop.tenant.key("billing:read").post(CHECKOUT, ORDER), 403, "insufficient_scope")
-        assert shop.tenant.key("billing:write").post(CHECKOUT, ORDER).status_code == 200
-
     def test_second_checkout_expires_the_first_one(self, shop: Shop) -> None:
         first, second = shop.open_checkout(), shop.open_checkout(plan="business")
         assert press(first, card=VISA).status_code != 303

@@ -59,10 +59,6 @@ class TestListBranches:
         factories.branch(session, acme.repository("gone", removed_at=factories.now()), "gone")
         assert names(acme.key().get("/v1/branches").json()) == ["main"]
 
-    def test_list_branches_of_an_unknown_repository_is_not_found(self, acme: Tenant, globex: Tenant) -> None:
-        for reference in ("acme/nothing", globex.repository("secret").id):
-            refusal(acme.key().get("/v1/branches", repo=reference), 404, "repository_not_found")
-
 
 class TestListRepositoryBranches:
     def test_list_repository_branches_shows_only_its_own(
@@ -78,14 +74,6 @@ class TestListRepositoryBranches:
         path = f"/v1/repos/{repository.id}/branches"
         assert names(acme.key().get(path, frozen="true").json()) == ["release/1"]
         assert names(acme.key().get(path, frozen="false").json()) == ["main"]
-
-    def test_list_repository_branches_rejects_a_cursor_of_another_list(
-        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch
-    ) -> None:
-        factories.branch(session, repository, "release/1")
-        cursor = acme.key().get("/v1/branches", limit=1, repo=repository.id).json()["nextCursor"]
-        answer = acme.key().get(f"/v1/repos/{repository.id}/branches", limit=1, cursor=cursor)
-        refusal(answer, 400, "invalid_cursor")
 
 
 class TestListRemoteBranches:

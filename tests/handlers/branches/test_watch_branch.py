@@ -135,18 +135,6 @@ class TestUpdateBranch:
         shown = acme.key().patch(f"/v1/branches/{web.id}", {"settings": {}}).json()
         assert shown["settings"] == {"exceptionsAllowed": False}
 
-    @pytest.mark.parametrize("field", ["name", "checkName", "frozen", "organizationId"])
-    def test_update_branch_rejects_unknown_fields(self, acme: Tenant, web: WatchedBranch, field: str) -> None:
-        body = {"settings": {}, field: "x"}
-        refusal(acme.key().patch(f"/v1/branches/{web.id}", body), 422, "validation_failed")
-
-    def test_update_branch_is_not_found_when_unknown_or_foreign(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
-        foreign = factories.branch(session, globex.repository("secret"))
-        for branch_id in (foreign.id, "wbr_00000000000000000000000000"):
-            refusal(acme.key().patch(f"/v1/branches/{branch_id}", {"settings": {}}), 404, "branch_not_found")
-
 
 class TestUnwatchBranch:
     def test_unwatch_branch_leaves_no_blocking_check_behind(
@@ -182,10 +170,3 @@ class TestUnwatchBranch:
         refusal(acme.key().delete(f"/v1/branches/{web.id}"), 409, "already_frozen")
         later(minutes=2)
         assert acme.key().delete(f"/v1/branches/{web.id}").status_code == 204
-
-    def test_unwatch_branch_is_not_found_when_unknown_or_foreign(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
-        foreign = factories.branch(session, globex.repository("secret"))
-        for branch_id in (foreign.id, "wbr_00000000000000000000000000"):
-            refusal(acme.key().delete(f"/v1/branches/{branch_id}"), 404, "branch_not_found")

@@ -98,16 +98,6 @@ class TestListCalendarFeeds:
 
 
 class TestRevokeCalendarFeed:
-    def test_revoke_calendar_feed_requires_a_member_session(self, acme: Tenant, grace: Person) -> None:
-        for caller, status, code in (
-            (acme.anybody, 401, "missing_credentials"),
-            (acme.key(), 403, "credential_type_not_allowed"),
-            (acme.person("viewer"), 403, "insufficient_permission"),
-            (acme.support, 403, "impersonation_read_only"),
-        ):
-            path = f"{FEEDS}/{new_feed(grace.caller)['calendarFeed']['id']}"
-            refusal(caller.delete(path), status, code)
-
     def test_feed_of_another_person_is_revoked_by_administrators_only(self, acme: Tenant, grace: Person) -> None:
         feed = new_feed(grace.caller)
         path = f"{FEEDS}/{feed['calendarFeed']['id']}"

@@ -80,11 +80,3 @@ class TestGetEnforcementSnippets:
             for purpose in ("enable", "disable", "restore")
         }
         assert all("change-freeze/main" in each["content"] for each in shown["snippets"] if each["purpose"] == "enable")
-
-    def test_get_enforcement_snippets_is_not_found_when_unknown_or_foreign(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
-        foreign = factories.branch(session, globex.repository("secret"))
-        for branch_id in (foreign.id, new_id("wbr")):
-            answer = acme.key().get(f"/v1/enforcement/branches/{branch_id}/snippets")
-            refusal(answer, 404, "branch_not_found")

@@ -168,10 +168,6 @@ class TestGetEnforcement:
     def test_enforcement_rejects_an_unknown_light(self, acme: Tenant) -> None:
         refusal(acme.key().get(self.path, light="blue"), 400, "invalid_parameter")
 
-    def test_enforcement_of_an_unknown_repository_is_not_found(self, acme: Tenant, globex: Tenant) -> None:
-        for reference in ("acme/nothing", globex.repository("secret").id):
-            refusal(acme.key().get(self.path, repo=reference), 404, "repository_not_found")
-
     def test_repository_without_owner_is_not_found_with_a_hint_on_the_form(
         self, acme: Tenant, repository: Repository
     ) -> None:
@@ -213,17 +209,6 @@ class TestGetEnforcement:
         assert (shown["state"], shown["lastError"] and shown["lastError"]["code"]) == (state, error)
         assert (shown["total"], shown["written"]) == (columns.get("total", 0), columns.get("written", 0))
         assert (shown["finishedAt"] is not None) == (state == "applied")
-
-    def test_enforcement_shows_nothing_of_another_organization(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
-        branch = factories.branch(session, globex.repository("secret"), wanted_generation=1)
-        factories.branch_enforcement(session, branch, "red", due_at=factories.now())
-        session.add(setup_of(globex, "queued"))
-        session.flush()
-        shown = acme.key().get(self.path).json()
-        assert (shown["data"], shown["light"], shown["lastSetup"]) == ([], "amber", None)
-        assert not any([*shown["counts"].values(), *shown["pending"].values()])
 
 
 def setup_of(tenant: Tenant, state: str, **columns: Any) -> EnforcementSetup:

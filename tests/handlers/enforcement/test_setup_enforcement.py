@@ -108,13 +108,6 @@ class TestSetupEnforcement:
         glob = {"scope": {"type": "glob", "patterns": ["acme/[web]"]}, "mode": "plan"}
         refusal(person.post(self.path, glob), 422, "invalid_glob")
 
-    def test_setup_enforcement_rejects_a_foreign_branch(
-        self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        foreign = factories.branch(session, globex.repository("secret"))
-        body = {"scope": {"type": "branch", "branchId": foreign.id}, "mode": "plan"}
-        refusal(acme.person("admin").post(self.path, body), 422, "invalid_parameter")
-
     @pytest.mark.parametrize(
         ("body", "status", "code"),
         [
@@ -127,13 +120,6 @@ class TestSetupEnforcement:
         self, acme: Tenant, web: WatchedBranch, body: dict[str, Any], status: int, code: str
     ) -> None:
         refusal(acme.person("admin").post(self.path, body), status, code)
-
-    def test_setup_enforcement_is_gone_without_an_installation(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        acme.installation.state = "removed"
-        session.flush()
-        refusal(acme.person("admin").post(self.path, PLAN), 410, "installation_removed")
 
     @what_github_refuses
     def test_setup_enforcement_reports_the_error_of_github(

@@ -54,13 +54,6 @@ class TestVerifyEnforcement:
         ):
             refusal(acme.key().post(self.path, {"scope": scope}), 422, code)
 
-    def test_verify_enforcement_is_gone_without_an_installation(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        acme.installation.state = "removed"
-        session.flush()
-        refusal(acme.key().post(self.path, EVERYWHERE), 410, "installation_removed")
-
 
 class TestSeedCheck:
     path = "/v1/enforcement/seed-check"
@@ -114,17 +107,3 @@ class TestSeedCheck:
         refusal(acme.person("admin").post(self.path, EVERYWHERE), 422, "no_targets_in_scope")
         glob = {"scope": {"type": "glob", "patterns": ["acme/[web]"]}}
         refusal(acme.person("admin").post(self.path, glob), 422, "invalid_glob")
-
-    def test_seed_check_rejects_a_foreign_branch(
-        self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        foreign = factories.branch(session, globex.repository("secret"))
-        body = {"scope": {"type": "branch", "branchId": foreign.id}}
-        refusal(acme.person("admin").post(self.path, body), 422, "invalid_parameter")
-
-    def test_seed_check_is_gone_without_an_installation(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        acme.installation.state = "removed"
-        session.flush()
-        refusal(acme.person("admin").post(self.path, EVERYWHERE), 410, "installation_removed")

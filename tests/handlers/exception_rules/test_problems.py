@@ -3,15 +3,12 @@
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
-from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.exception_rules.rules import DOCS, EVERYWHERE, RULES, SMALL, WANTED, new_rule, path_of
+from tests.handlers.exception_rules.rules import DOCS, RULES, SMALL, WANTED, new_rule, path_of
 
 pytestmark = pytest.mark.usefixtures("web")
 CAPTAINS = {"teams": ["acme/captains"]}
-LABEL = {"label": {"name": "hotfix", "setBy": CAPTAINS}}
 ONLY = "/allow/all/0/paths/onlyMatching"
 ORGANIZATION = {"type": "organization"}
 
@@ -109,11 +106,3 @@ def test_name_that_another_rule_has_is_named_beside_other_problems(admin: Caller
     error = refusal(admin.post(RULES, {**WANTED, **allow(SMALL)}), 422, "validation_failed")
 
     assert [row["path"] for row in error["details"]] == ["/allow", "/name"]
-
-
-def test_schedule_of_another_organization_is_not_known(admin: Caller, globex: Tenant, session: Session) -> None:
-    theirs = factories.schedule(session, globex.organization).id
-
-    body = {**WANTED, "appliesTo": {**EVERYWHERE, "freezes": "schedules", "scheduleIds": [theirs]}}
-
-    refusal(admin.post(RULES, body), 422, "invalid_parameter")

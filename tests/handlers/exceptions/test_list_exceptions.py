@@ -176,23 +176,6 @@ class TestListExceptions:
                 shown = {names[row_id] for row_id in ids(acme.key().get("/v1/exception-requests", **params))}
                 assert shown == found & {"pending"}
 
-    @pytest.mark.parametrize("path", ["/v1/exceptions", "/v1/exception-requests"])
-    @pytest.mark.parametrize(
-        ("name", "prefix", "code"),
-        [
-            ("repo", "rep", "repository_not_found"),
-            ("branchId", "wbr", "branch_not_found"),
-            ("freezeId", "frz", "freeze_not_found"),
-            ("pullRequestId", "pul", "pull_request_not_found"),
-            ("requestGroupId", "exg", "exception_not_found"),
-        ],
-    )
-    def test_filter_by_an_unknown_resource_is_not_found(
-        self, acme: Tenant, pending: PullRequestException, path: str, name: str, prefix: str, code: str
-    ) -> None:
-        for value in (new_id(prefix), "nonsense"):
-            refusal(acme.key().get(path, **{name: value}), 404, code)
-
     def test_list_rejects_unknown_states_and_cursors(self, acme: Tenant, pending: PullRequestException) -> None:
         refusal(acme.key().get("/v1/exceptions", state="open"), 400, "invalid_parameter")
         refusal(acme.key().get("/v1/exception-requests", state="pending"), 400, "invalid_parameter")

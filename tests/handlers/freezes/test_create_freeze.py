@@ -175,11 +175,6 @@ class TestCreateFreeze:
         body = {"scope": scope, "reason": "x       x", "endsAt": in_hours(-1)}
         assert paths(refusal(acme.key().post("/v1/freezes", body), 422, "invalid_parameter"))[0].startswith("/scope")
 
-    @pytest.mark.parametrize("field", ["organizationId", "state", "startedAt", "source", "createdBy"])
-    def test_read_only_field_is_rejected(self, acme: Tenant, web: WatchedBranch, field: str) -> None:
-        error = refusal(acme.key().post("/v1/freezes", {**FIRST, field: "x"}), 422, "validation_failed")
-        assert paths(error) == [f"/{field}"]
-
     def test_too_many_branches_are_rejected(
         self, acme: Tenant, session: Session, shared_database: psycopg.Connection[Any]
     ) -> None:

@@ -235,13 +235,6 @@ class TestGetFreezeState:
         for form in asked:
             refusal(acme.key().get("/v1/freeze-state", **form), 404, "branch_not_found")
 
-    def test_state_of_another_organization_is_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
-        foreign = factories.watched(session, globex.organization, "globex/secret")
-        key = acme.key()
-        refusal(key.get("/v1/freeze-state", repo="globex/secret"), 404, "repository_not_found")
-        refusal(key.get("/v1/freeze-state", repo=foreign.repository_id), 404, "repository_not_found")
-        refusal(key.get("/v1/freeze-state", branchId=foreign.id), 404, "branch_not_found")
-
     @pytest.mark.parametrize("asked", [{}, {"branch": "main"}], ids=str)
     def test_state_requires_a_form(self, acme: Tenant, asked: dict[str, str]) -> None:
         assert paths(refusal(acme.key().get("/v1/freeze-state", **asked), 400, "missing_parameter")) == ["repo"]

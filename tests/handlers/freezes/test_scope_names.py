@@ -125,20 +125,6 @@ class TestScopeThatIsSentBack:
         error = refusal(acme.key().patch(f"/v1/schedules/{schedule['id']}", {"scope": wrong}), 422, "invalid_parameter")
         assert paths(error) == ["/scope/branch"]
 
-    @pytest.mark.parametrize(("name", "path"), [("branchId", "branchId"), ("repository", "branch")])
-    def test_foreign_reference_is_answered_like_an_unknown_one(
-        self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch, name: str, path: str
-    ) -> None:
-        theirs = factories.branch(session, globex.repository("shop"))
-        values = {"branchId": (theirs.id, f"wbr_{'0' * 26}"), "repository": ("globex/shop", "globex/none")}[name]
-        answers = []
-        for value in values:
-            scope = {**named(web), name: value}
-            error = refusal(acme.key().post("/v1/freezes", {**FIRST, "scope": scope}), 422, "invalid_parameter")
-            assert paths(error) == [f"/scope/{path}"]
-            answers.append(error["message"].replace(value, "…"))
-        assert answers[0] == answers[1]
-
     def test_schedule_is_not_changed_by_the_scope_that_it_shows(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:

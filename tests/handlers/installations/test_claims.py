@@ -74,13 +74,6 @@ class TestClaimInstallation:
             expected = (connection.host.world.logins[login].id, login)
             assert (row.account_id, row.login) == expected
 
-    def test_repeated_claim_is_replayed_under_the_same_idempotency_key(self, connection: ConnectionFixture) -> None:
-        body, headers = connection.install(), {"Idempotency-Key": "one"}
-        first, again = (connection.admin.post(CLAIM, body, headers=headers) for _ in range(2))
-        assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
-        assert again.headers["Idempotency-Replayed"] == "true"
-        assert connection.tenant.audit().count("installation.claimed") == 1
-
     def test_claim_installation_revokes_the_github_token_of_the_person(self, connection: ConnectionFixture) -> None:
         assert connection.claim(connection.install()).status_code == 200
         assert any(each.startswith("ghu_") for each in connection.host.oauth.issued)

@@ -11,7 +11,7 @@ from models.requests import IdempotencyKey
 from rules.rulesets.app_permissions import NEEDED
 from schemas.contract import load_contract
 from tests import factories
-from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
+from tests.handlers.callers import EVERYTHING, Caller, Tenant
 from tests.handlers.installation_connection import ONBOARDING, STATUS, URL, ConnectionFixture
 
 
@@ -79,14 +79,6 @@ class TestGetInstallationStatus:
         assert key.get(STATUS).json()["installation"]["installationId"] == acme.installation.id
         assert key.get(STATUS, installationId=former.id).json()["state"] == "removed"
 
-    def test_installation_status_of_a_foreign_installation_is_not_found(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
-        unclaimed = factories.installation(session, None, "nobody").id
-        for number in (globex.installation.id, unclaimed, 987654321):
-            answer = acme.key("repo:read").get(STATUS, installationId=number)
-            refusal(answer, 404, "installation_not_found")
-
     def test_installation_status_reports_missing_permissions(self, acme: Tenant, session: Session) -> None:
         granted = {**NEEDED, "statuses": "read"}
         session.execute(update(Installation).values(permissions=granted))
@@ -140,15 +132,6 @@ class TestGetOnboarding:
         assert next_step() == (None, None)
         session.execute(update(Installation).values(state="removed"))
         assert next_step() == ("installation", "get_install_url")
-
-    def test_onboarding_shows_nothing_of_another_organization(
-        self, connection: ConnectionFixture, globex: Tenant, session: Session
-    ) -> None:
-        factories.freeze(session, globex.organization, [factories.branch(session, globex.repository("shop"))])
-        done = [
-            step["name"] for step in connection.tenant.person("viewer").get(ONBOARDING).json()["steps"] if step["done"]
-        ]
-        assert done == ["organization"]
 
     def test_onboarding_names_existing_operations(self, connection: ConnectionFixture) -> None:
         operations = load_contract().operations

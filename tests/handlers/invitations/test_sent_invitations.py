@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
 from models.identity import Invitation, Mail, OneTimeToken
-from models.requests import IdempotencyKey
 from rules.ids import new_id
 from services.organizations.sent_invitations import MAX_PER_ADDRESS, MAX_PER_DAY
 from tests import factories
@@ -73,10 +72,6 @@ class TestListInvitations:
             admin.post(INVITATIONS, {**GRACE, "email": f"{number}@example.com"})
         cursor = admin.get(INVITATIONS, limit=1).json()["nextCursor"]
         refusal(admin.get(INVITATIONS, limit=1, cursor=cursor, state="pending"), 400, "invalid_cursor")
-
-    def test_list_invitations_hides_invitations_of_another_organization(self, acme: Tenant, globex: Tenant) -> None:
-        globex.person("admin").post(INVITATIONS, GRACE)
-        assert acme.person("admin").get(INVITATIONS).json()["data"] == []
 
 
 class TestCreateInvitation:
@@ -244,15 +239,6 @@ class TestGetInvitationLink:
         row = session.get_one(Invitation, invitation)
         assert {token.expires_at for token in session.scalars(select(OneTimeToken))} == {row.expires_at}
         assert reported.headers["Cache-Control"] == "no-store"
-
-    def test_replayed_invitation_link_is_stored_encrypted(self, acme: Tenant, session: Session, eve: Person) -> None:
-        path, key = f"{INVITATIONS}/{invited(acme, eve)}/link", {"Idempotency-Key": "once"}
-        admin = acme.person("admin")
-        first = admin.send("GET", path, headers=key)
-        assert admin.send("GET", path, headers=key).json() == first.json()
-        kept = session.scalars(select(IdempotencyKey)).one()
-        assert kept.secret
-        assert token_of(first.json()["url"]).encode() not in (kept.body or b"")
 
     def test_get_invitation_link_is_not_found_unless_pending(self, acme: Tenant, globex: Tenant, eve: Person) -> None:
         accepted, foreign = invited(acme, eve), invited(globex, eve)

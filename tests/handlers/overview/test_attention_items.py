@@ -28,17 +28,6 @@ WEB = "http://127.0.0.1:8080"
 
 
 class TestListAttentionItems:
-    def test_list_attention_items_requires_credentials(self, acme: Tenant) -> None:
-        refusal(acme.anybody.get(ATTENTION), 401, "missing_credentials")
-
-    @pytest.mark.parametrize("role", ["viewer", "member", "admin", "owner"])
-    def test_list_attention_items_is_allowed_to_every_member(self, acme: Tenant, role: str) -> None:
-        assert items(acme.person(role)) == []
-
-    def test_list_attention_items_requires_the_scope_of_a_key(self, acme: Tenant) -> None:
-        assert items(acme.key("freeze:read")) == []
-        refusal(acme.key("repo:read").get(ATTENTION), 403, "insufficient_scope")
-
     def test_attention_item_is_listed_while_open(self, acme: Tenant, session: Session, viewer: Caller) -> None:
         item = raised(session, acme)
         assert only(viewer) == {

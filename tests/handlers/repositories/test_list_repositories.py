@@ -64,10 +64,6 @@ class TestListRepositories:
         acme.repository("gone", removed_at=factories.now())
         assert acme.key().get("/v1/repos").json()["data"] == []
 
-    def test_list_repositories_hides_repositories_of_another_organization(self, acme: Tenant, globex: Tenant) -> None:
-        globex.repository("secret")
-        assert acme.key().get("/v1/repos").json()["data"] == []
-
 
 class TestGetRepository:
     def test_get_repository_shows_every_field(self, acme: Tenant, session: Session) -> None:
@@ -151,17 +147,6 @@ class TestGetRepository:
         session.flush()
         new = factories.repository(session, acme.organization, "acme/web")
         assert acme.key().get("/v1/repos/acme%2Fweb").json()["id"] == new.id
-
-    @pytest.mark.parametrize(
-        "reference", ["rep_00000000000000000000000000", "nowhere", "acme%2Fnothing", "wbr_00000000000000000000000000"]
-    )
-    def test_get_repository_is_not_found_when_unknown(self, acme: Tenant, reference: str) -> None:
-        refusal(acme.key().get(f"/v1/repos/{reference}"), 404, "repository_not_found")
-
-    def test_get_repository_is_not_found_when_foreign(self, acme: Tenant, globex: Tenant) -> None:
-        secret = globex.repository("secret")
-        for reference in (secret.id, "globex%2Fsecret"):
-            refusal(acme.key().get(f"/v1/repos/{reference}"), 404, "repository_not_found")
 
     def test_get_repository_is_not_found_when_removed(self, acme: Tenant) -> None:
         gone = acme.repository("gone", removed_at=factories.now())

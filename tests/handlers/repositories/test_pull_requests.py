@@ -232,11 +232,3 @@ class TestLookupPullRequest:
         repository.enabled = False
         session.flush()
         refusal(acme.key().get("/v1/pulls/lookup", ref="acme/web#7"), 404, "pull_request_not_found")
-
-    def test_lookup_of_a_foreign_pull_request_is_not_found(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
-        secret = globex.repository("secret")
-        factories.branch(session, secret)
-        factories.pull_request(session, secret, 7)
-        refusal(acme.key().get("/v1/pulls/lookup", ref="globex/secret#7"), 404, "repository_not_found")

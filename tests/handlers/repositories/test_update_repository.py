@@ -76,8 +76,3 @@ class TestUpdateRepository:
         session.flush()
         answer = acme.key().patch(f"/v1/repos/{web.id}", {"settings": {"autoWatch": ["release/*"]}})
         assert answer.json()["settings"] == {"autoWatch": ["release/*"]}
-
-    def test_update_repository_is_not_found_when_unknown_or_foreign(self, acme: Tenant, globex: Tenant) -> None:
-        for reference in ("acme%2Fnothing", globex.repository("secret").id):
-            answer = acme.key().patch(f"/v1/repos/{reference}", {"settings": {}})
-            refusal(answer, 404, "repository_not_found")

@@ -79,13 +79,6 @@ class TestFilters:
 
 @pytest.mark.parametrize("path", ["/v1/schedules", "/v1/schedules/occurrences", "/v1/schedules/calendar?month=2027-01"])
 class TestFiltersOfEveryList:
-    def test_filter_by_an_unknown_or_foreign_repository_is_not_found(
-        self, key: Caller, globex: Tenant, session: Session, path: str
-    ) -> None:
-        foreign = globex.repository("web")
-        for repo in ("acme/nothing", foreign.id, "globex/web"):
-            refusal(key.send("GET", f"{path}{'&' if '?' in path else '?'}repo={repo}"), 404, "repository_not_found")
-
     def test_filter_by_an_unknown_source_is_invalid(self, key: Caller, path: str) -> None:
         refusal(key.send("GET", f"{path}{'&' if '?' in path else '?'}source=file"), 400, "invalid_parameter")
 

@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy.orm import Session
 
 from models.schedules import Occurrence, Schedule
-from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.preview_requests import DAY, DRAFT, listed, preview
@@ -30,14 +29,6 @@ class TestEveryOperation:
         schedule = factories.schedule(session, acme.organization)
         assert CALLS[operation](acme.key(), schedule.id).status_code == 200
         assert (acme.audit(), session.query(Schedule).count(), session.query(Occurrence).count()) == ([], 1, 0)
-
-    @pytest.mark.parametrize("operation", ["preview_schedule", "list_occurrences", "get_schedule_calendar"])
-    def test_preview_of_an_unknown_schedule_is_not_found(
-        self, acme: Tenant, globex: Tenant, session: Session, operation: str
-    ) -> None:
-        foreign = factories.schedule(session, globex.organization)
-        for schedule_id in (UNKNOWN, foreign.id, "nonsense", new_id("frz")):
-            refusal(CALLS[operation](acme.key(), schedule_id), 404, "schedule_not_found")
 
     @every_operation
     def test_preview_works_after_an_uninstallation(self, acme: Tenant, session: Session, operation: str) -> None:
@@ -215,9 +206,3 @@ class TestPreviewSchedule:
     def test_schedule_preview_of_a_deleted_schedule_is_not_found(self, acme: Tenant, session: Session) -> None:
         gone = factories.schedule(session, acme.organization, deleted_at=factories.now())
         refusal(acme.key().get(f"/v1/schedules/{gone.id}/preview"), 404, "schedule_not_found")
-
-    @pytest.mark.parametrize("limit", [0, 101, "x"])
-    def test_schedule_preview_rejects_an_invalid_limit(self, acme: Tenant, session: Session, limit: Any) -> None:
-        schedule = factories.schedule(session, acme.organization)
-        error = refusal(acme.key().get(f"/v1/schedules/{schedule.id}/preview", limit=limit), 400, "invalid_parameter")
-        assert rows(error) == [("limit", "invalid_parameter")]

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.schedules.import_requests import SOON, actions, event, imported, kept, of_file, only
+from tests.handlers.schedules.import_requests import SOON, actions, event, imported, kept, of_file
 from tests.handlers.schedules.requests import created
 
 pytestmark = pytest.mark.usefixtures("calendars_read_in_process")
@@ -86,8 +86,3 @@ class TestUndoScheduleImport:
         imported(member, FIRST)
         assert imported(member, FIRST)["importId"] is None
         refusal(member.post(UNKNOWN), 404, "import_not_found")
-
-    def test_import_of_another_organization_is_not_found(self, member: Caller, globex: Tenant) -> None:
-        result = imported(member, of_file(event("1")))
-        refusal(globex.person("member").post(ADDRESS.format(result["importId"])), 404, "import_not_found")
-        assert only(result)["action"] == "created"

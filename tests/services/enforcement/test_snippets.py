@@ -164,16 +164,6 @@ def test_snippets_take_constant_queries_for_many_repositories(
     assert len(statements) <= 8
 
 
-def test_snippets_of_another_organizations_branch_are_not_found(
-    unit_of: UnitOfWorkOpener, session: Session, acme: Organization
-) -> None:
-    branch = factories.watched(session, factories.organization(session, "Globex"), "globex/web")
-    session.commit()
-    with unit_of(acme) as uow, pytest.raises(ServiceError) as refused:
-        snippets(uow, branch.id)
-    assert refused.value.code == "branch_not_found"
-
-
 def test_snippets_are_unavailable_without_an_app(
     engine: Engine, clock: MovableClock, wakeups: RecordedWakeups, session: Session, acme: Organization
 ) -> None:

@@ -169,16 +169,6 @@ class TestEnding:
                     end.lift(uow, running.pop(name).id, None)
             assert frozen(unit_of, acme, *branches) == [bool(running)] * 3
 
-    def test_lift_of_an_ended_freeze_is_rejected(
-        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
-    ) -> None:
-        freeze = begin(unit_of, acme)
-        with unit_of(acme) as uow:
-            end.lift(uow, freeze.id, "done")
-        with pytest.raises(ServiceError) as raised, unit_of(acme) as uow:
-            end.lift(uow, freeze.id, "done")
-        assert raised.value.code == "not_frozen"
-
     def test_end_by_time_is_visible_before_it_is_recorded(
         self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch], clock: MovableClock
     ) -> None:
@@ -214,32 +204,6 @@ class TestEnding:
 
 
 class TestLiftingByScope:
-    def test_lift_by_scope_ends_what_lies_inside_and_lists_what_stays_frozen(
-        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
-    ) -> None:
-        everything = begin(unit_of, acme)
-        web = begin(unit_of, acme, scope={"type": "repositories", "repositories": ["acme/web"]})
-        with unit_of(acme) as uow:
-            answer = end.lift_matching(uow, {"type": "repositories", "repositories": ["acme/web"]}, None)
-        assert [freeze["id"] for freeze in answer["data"]] == [web.id]
-        covered = {"branch_id": branches[2].id, "repository": "acme/web", "branch": "main"}
-        assert answer["still_frozen"] == [{**covered, "freeze_ids": [everything.id]}]
-
-    def test_lift_by_scope_is_rejected_and_names_wider_freezes(
-        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
-    ) -> None:
-        freeze = begin(unit_of, acme)
-        with pytest.raises(ServiceError, match=freeze.id) as raised, unit_of(acme) as uow:
-            end.lift_matching(uow, {"type": "branch", "branchId": branches[0].id}, None)
-        assert raised.value.code == "invalid_state"
-
-    def test_lift_by_scope_is_rejected_when_nothing_is_frozen(
-        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
-    ) -> None:
-        with pytest.raises(ServiceError) as raised, unit_of(acme) as uow:
-            end.lift_matching(uow, EVERYTHING, None)
-        assert raised.value.code == "not_frozen"
-
     @pytest.mark.parametrize(
         ("own", "given", "inside"),
         [
@@ -286,16 +250,6 @@ class TestExtending:
             assert extend(uow, freeze.id, ends_at + timedelta(hours=1)).ends_at == ends_at + timedelta(hours=1)
         with unit_of(acme) as uow:
             assert extend(uow, freeze.id, None).ends_at is None
-
-    def test_extension_of_an_ended_freeze_is_rejected(
-        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
-    ) -> None:
-        freeze = begin(unit_of, acme)
-        with unit_of(acme) as uow:
-            end.lift(uow, freeze.id, None)
-        with pytest.raises(ServiceError) as raised, unit_of(acme) as uow:
-            extend(uow, freeze.id, None)
-        assert raised.value.code == "invalid_state"
 
 
 class TestGrowing:

@@ -152,14 +152,6 @@ class TestManualChanges:
         assert planned.seen(following)["state"] == "active"
         assert planned.freezes()[0].end_reason == why
 
-    def test_override_leaves_other_freezes_in_force(self, planned: Planned, freeze: Freeze) -> None:
-        other = factories.freeze(planned.session, planned.acme, [planned.web])
-        planned.session.commit()
-        with planned.unit_of(planned.acme) as uow:
-            override(uow, freeze.id, "The release was moved")
-        assert planned.frozen(planned.web, planned.api) == [True, False]
-        assert other.ended_at is None
-
     def test_extended_freeze_outlives_its_window_and_the_next_has_its_own(
         self, planned: Planned, freeze: Freeze
     ) -> None:

@@ -11,7 +11,7 @@ from models.identity import Invitation, OneTimeToken
 from models.organizations import Membership, Organization, User
 from services.organizations.received_invitations import PROVES_MAILBOX
 from tests import factories
-from tests.web.people.conftest import PASSWORD, Later
+from tests.web.people.conftest import PASSWORD
 from tests.web.people.forms import Page, Person
 
 GONE = "This invitation does not exist, is not for you, or has been accepted, revoked, or has expired."
@@ -58,14 +58,6 @@ class TestInvitationPage:
         page = visitor.open("/invitation", token=token)
         assert page.status == 404
         assert GONE in page.text
-
-    def test_expired_invitation_is_not_found(self, ada: Person, invite: Invite, later: Later) -> None:
-        token, invitation = invite("ada@example.test")
-        shown = ada.open("/invitation", token=token)
-        later(days=7)
-        assert ada.open("/invitation", token=token).status == 404
-        assert ada.press(shown, "Accept invitation").status == 404
-        assert ada.open("/invitation", id=invitation.id).status == 404
 
     def test_invitation_page_without_a_link_is_not_found(self, ada: Person) -> None:
         assert ada.open("/invitation").status == 404

@@ -83,6 +83,7 @@ def test_gc_scans_nothing_of_a_module_that_is_imported(tmp_path: Path, monkeypat
     assert gc.isenabled()
 
 
+@pytest.mark.check
 def test_gc_does_not_run_while_the_api_is_built() -> None:
     script = """
 import gc

@@ -27,6 +27,8 @@ from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups
 from tests.services.conftest import ADA
 
+pytestmark = pytest.mark.check
+
 Call = Callable[[], object]
 BRANCHES = 21
 """The last of them was covered by no freeze that has ended."""

@@ -10,6 +10,8 @@ from services.enforcement_status import probe_requests
 from services.freezes import completion
 from services.webhooks import deliveries
 
+pytestmark = pytest.mark.check
+
 HINT = {
     "repositories": [1],
     "names": ["main"],

@@ -21,6 +21,8 @@ from services.repositories.repositories import views
 from tests.harness.blocks import Blocks
 from tests.harness.wakeups import RecordedWakeups
 
+pytestmark = pytest.mark.check
+
 BRANCHES = 200
 MAX_BLOCKS = 2 * BRANCHES**2
 """Some statements read each small table once a branch then; a cube would be 100 times as much."""

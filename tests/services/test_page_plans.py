@@ -13,6 +13,8 @@ from services.freezes.search import LONG, OVERLAPPING
 from services.pull_requests import forbidden
 from tests.harness.plans import Plans, as_role, explaining
 
+pytestmark = pytest.mark.check
+
 SEED: LiteralString = """
     INSERT INTO organizations (id, name, slug, settings, created_at) VALUES ('org_1', 'Acme', 'acme', '{}', now());
     INSERT INTO installations (id, organization_id, account, permissions, created_at)

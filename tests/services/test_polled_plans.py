@@ -18,6 +18,8 @@ from services.freezes import state
 from tests import factories
 from tests.harness.plans import ExplainingReader, explaining
 
+pytestmark = pytest.mark.check
+
 MAX_BLOCKS = 22
 """Six tables, each by an index of two levels, and three where nothing is found: of a frozen branch."""
 MAX_BLOCKS_OF_A_FORMER_NAME = 30

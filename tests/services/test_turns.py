@@ -56,6 +56,7 @@ def test_installations_with_due_checks_are_served_in_turn(jobs: UnitOfWorkFactor
     assert served == [7, 300, 450, 7, 300, 450, 7]
 
 
+@pytest.mark.check
 def test_next_installation_costs_the_same_however_many_have_nothing_due(
     jobs: UnitOfWorkFactory, blocks: Blocks
 ) -> None:

@@ -16,6 +16,8 @@ from tests.app.metrics.test_readings import CONFIGURED
 from tests.harness.blocks import Blocks
 from tests.harness.wakeups import RecordedWakeups
 
+pytestmark = pytest.mark.check
+
 FEW, MANY = 1_000, 6_000
 WAITING = 200
 """Rows of each table that wait, the newest; the others are done."""

@@ -56,6 +56,7 @@ def batch(jobs: UnitOfWorkFactory) -> None:
         uow.session.rollback()
 
 
+@pytest.mark.check
 def test_batch_reads_no_more_when_more_waits(
     connection: Connection, engine: Engine, jobs: UnitOfWorkFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

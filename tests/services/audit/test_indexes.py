@@ -22,6 +22,8 @@ from tests.factories.plans import BUSINESS
 from tests.harness.wakeups import RecordedWakeups
 from tests.services.conftest import ADA
 
+pytestmark = pytest.mark.check
+
 ROWS = 20_000
 MANY = f"""
     SET session_replication_role = replica;

@@ -73,6 +73,7 @@ def connection(own_database: str) -> Iterator[Connection]:
     engine.dispose()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("source", "index"),
     [

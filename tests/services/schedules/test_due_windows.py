@@ -123,6 +123,7 @@ def many(module_database: str) -> str:
     return module_database
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("role", [APP_ROLE, WORKER_ROLE])
 def test_due_windows_are_read_by_an_index(many: str, role: str) -> None:
     engine = make_engine(many, 1, role=role)

@@ -48,6 +48,7 @@ def uow(module_database: str, engine: Engine) -> Iterator[UnitOfWork]:
         yield uow
 
 
+@pytest.mark.check
 def test_long_occurrence_that_reaches_into_a_range_is_found_by_index(uow: UnitOfWork) -> None:
     query = first_long([Occurrence.organization_id == uow.organization], uow.now)
     statement = query.compile(uow.session.connection(), compile_kwargs={"literal_binds": True})

@@ -16,6 +16,8 @@ from services.schedules.schedule_filters import NO_FILTERS, ScheduleFilters
 from services.schedules.views import list_schedules
 from tests.services.schedules.conftest import ScheduleFixture
 
+pytestmark = pytest.mark.check
+
 YEAR = timedelta(days=365)
 Read = Callable[[UnitOfWork, str], object]
 

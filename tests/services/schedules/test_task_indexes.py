@@ -19,6 +19,8 @@ from tests import factories
 from tests.harness.clock import MovableClock
 from tests.harness.wakeups import RecordedWakeups
 
+pytestmark = pytest.mark.check
+
 PASSED = text("""
     WITH passed AS (
         SELECT n, now() - interval '400 days' + n * interval '1 minute' AS at FROM generate_series(1, 20000) n

@@ -214,6 +214,7 @@ def running(state: Path, stop: signal.Signals) -> Iterator[httpx.Client]:
             process.kill()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_restart_keeps_the_data(tmp_path: Path, stop: signal.Signals) -> None:
     state = tmp_path / "state.json"

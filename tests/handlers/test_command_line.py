@@ -189,9 +189,8 @@ class TestStart:
         assert (refused.exit_code, refused.stdout) == (1, "")
         assert "no_targets_in_scope" in refused.stderr
 
-    @pytest.mark.parametrize(
-        "arguments",
-        [
+    def test_wrong_usage_sends_nothing(self, freeze: Command) -> None:
+        cases: list[list[str]] = [
             ["start", *REASON],
             ["start", "--all", "acme/web", *REASON],
             ["start", "--all"],
@@ -205,11 +204,10 @@ class TestStart:
             ["state", "--branch", "main"],
             ["list", "--limit", "101"],
             ["thaw"],
-        ],
-    )
-    def test_wrong_usage_sends_nothing(self, freeze: Command, arguments: list[str]) -> None:
-        result = freeze(*arguments, FREEZE_URL="http://127.0.0.1:9")
-        assert (result.exit_code, result.stdout, freeze.pauses) == (2, "", [])
+        ]
+        for arguments in cases:
+            result = freeze(*arguments, FREEZE_URL="http://127.0.0.1:9")
+            assert (result.exit_code, result.stdout, freeze.pauses) == (2, "", [])
 
 
 class TestLift:

@@ -256,20 +256,15 @@ class TestRunScheduleNow:
         later(minutes=40)
         refusal(self.run(acme, schedule.id, "lift"), 409, "not_frozen")
 
-    @pytest.mark.parametrize(
-        ("body", "status", "code"),
-        [
+    def test_run_now_rejects_an_invalid_body(self, acme: Tenant, coming: Occurrence) -> None:
+        cases: list[tuple[Any, int, str]] = [
             ({}, 400, "missing_parameter"),
             ({"action": "stop"}, 422, "validation_failed"),
             ({"action": "apply", "now": True}, 422, "validation_failed"),
-        ],
-        ids=str,
-    )
-    def test_run_now_rejects_an_invalid_body(
-        self, acme: Tenant, coming: Occurrence, body: Any, status: int, code: str
-    ) -> None:
-        answer = acme.person("member").post(f"/v1/schedules/{coming.schedule_id}/run-now", body)
-        refusal(answer, status, code)
+        ]
+        for body, status, code in cases:
+            answer = acme.person("member").post(f"/v1/schedules/{coming.schedule_id}/run-now", body)
+            refusal(answer, status, code)
 
     def test_run_now_is_not_found_for_unknown_foreign_or_deleted_schedules(
         self, acme: Tenant, globex: Tenant, session: Session

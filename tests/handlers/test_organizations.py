@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import httpx
-import pytest
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -214,9 +213,18 @@ class TestBootstrapOrganization:
         assert again.json() == first.json()
         assert again.headers["Idempotency-Replayed"] == "true"
 
-    @pytest.mark.parametrize("name", ["", " ", " Acme", "x" * 101, "a\nb", None, 7], ids=repr)
-    def test_bootstrap_rejects_an_invalid_name(self, session: Session, http: httpx.Client, name: object) -> None:
-        refusal(newcomer(session, http).caller.post(BOOTSTRAP, {"name": name}), 422, "validation_failed")
+    def test_bootstrap_rejects_an_invalid_name(self, session: Session, http: httpx.Client) -> None:
+        cases: list[object] = [
+            "",
+            " ",
+            " Acme",
+            "x" * 101,
+            "a\nb",
+            None,
+            7,
+        ]
+        for name in cases:
+            refusal(newcomer(session, http).caller.post(BOOTSTRAP, {"name": name}), 422, "validation_failed")
 
 
 class TestGetCurrentOrganization:
@@ -296,9 +304,9 @@ class TestUpdateCurrentOrganization:
         entry = session.scalars(select(AuditEntry)).one()
         assert entry.details["after"] == {"settings": {"timezone": "Europe/London"}}
 
-    @pytest.mark.parametrize("zone", ["Mars/Olympus", "", "europe/london", "../etc/passwd", 7], ids=repr)
-    def test_update_current_organization_rejects_an_unknown_timezone(self, acme: Tenant, zone: object) -> None:
-        answer = acme.person("admin").patch(self.path, {"settings": {"timezone": zone}})
-        error = refusal(answer, 422, "invalid_timezone")
-        assert [row["path"] for row in error["details"]] == ["/settings/timezone"]
-        assert acme.audit() == []
+    def test_update_current_organization_rejects_an_unknown_timezone(self, acme: Tenant) -> None:
+        for zone in ("Mars/Olympus", "", "europe/london", "../etc/passwd", 7):
+            answer = acme.person("admin").patch(self.path, {"settings": {"timezone": zone}})
+            error = refusal(answer, 422, "invalid_timezone")
+            assert [row["path"] for row in error["details"]] == ["/settings/timezone"]
+            assert acme.audit() == []

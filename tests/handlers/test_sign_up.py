@@ -56,20 +56,30 @@ class TestSignUp:
         assert visitor.sign_in("eve@example.com").status_code == 200
         refusal(visitor.sign_in("eve@example.com", OTHER), 401, "wrong_credentials")
 
-    @pytest.mark.parametrize("password", ["short", "password123", "Eve@2026!eve", "x" * 201, "", None])
-    def test_sign_up_rejects_a_weak_password_with_its_own_code(
-        self, visitor: Client, session: Session, password: str | None
-    ) -> None:
-        error = refusal(visitor.auth("sign-up", **{**EVE, "password": password}), 422, "weak_password")
-        assert [(row["path"], row["code"]) for row in error["details"]] == [("/password", "weak_password")]
-        assert mails_to(session, "eve@example.com") == []
+    def test_sign_up_rejects_a_weak_password_with_its_own_code(self, visitor: Client, session: Session) -> None:
+        cases: list[str | None] = [
+            "short",
+            "password123",
+            "Eve@2026!eve",
+            "x" * 201,
+            "",
+            None,
+        ]
+        for password in cases:
+            error = refusal(visitor.auth("sign-up", **{**EVE, "password": password}), 422, "weak_password")
+            assert [(row["path"], row["code"]) for row in error["details"]] == [("/password", "weak_password")]
+            assert mails_to(session, "eve@example.com") == []
 
-    @pytest.mark.parametrize(
-        "email",
-        ["eve", "eve@example", "eve@@example.com", "eve@example.com\r\nBcc: mallory@example.com", "Eve <eve@e.com>"],
-    )
-    def test_sign_up_rejects_an_invalid_address(self, visitor: Client, email: str) -> None:
-        refusal(visitor.auth("sign-up", **{**EVE, "email": email}), 422, "validation_failed")
+    def test_sign_up_rejects_an_invalid_address(self, visitor: Client) -> None:
+        cases: list[str] = [
+            "eve",
+            "eve@example",
+            "eve@@example.com",
+            "eve@example.com\r\nBcc: mallory@example.com",
+            "Eve <eve@e.com>",
+        ]
+        for email in cases:
+            refusal(visitor.auth("sign-up", **{**EVE, "email": email}), 422, "validation_failed")
 
     @pytest.mark.parametrize("name", ["", "   ", "Eve\nAdams", "x" * 101])
     def test_sign_up_rejects_an_invalid_name(self, visitor: Client, name: str) -> None:

@@ -85,9 +85,10 @@ class TestReceiveGithubWebhook:
             assert (answer.status_code, answer.json()["duplicate"]) == (202, True)
         assert [requests_of(row) for row in stored(session)] == [[MAIN]]
 
-    @pytest.mark.parametrize(
-        "signature",
-        [
+    def test_webhook_with_an_invalid_signature_is_refused_and_not_stored(
+        self, http: httpx.Client, session: Session, wakeups: RecordedWakeups
+    ) -> None:
+        cases: list[str | bytes | None] = [
             None,
             "nonsense",
             "sha256=",
@@ -98,15 +99,11 @@ class TestReceiveGithubWebhook:
             signed(json.dumps(PUSH).encode(), "another secret"),
             signed(json.dumps(PUSH).encode(), ""),
             signed(json.dumps(PUSH).encode()).removeprefix("sha256="),
-        ],
-        ids=range(10),
-    )
-    def test_webhook_with_an_invalid_signature_is_refused_and_not_stored(
-        self, http: httpx.Client, session: Session, wakeups: RecordedWakeups, signature: str | bytes | None
-    ) -> None:
-        refusal(deliver(http, json.dumps(PUSH).encode(), signature=signature), 401, "invalid_signature")
-        assert stored(session) == []
-        assert wakeups.sent == []
+        ]
+        for signature in cases:
+            refusal(deliver(http, json.dumps(PUSH).encode(), signature=signature), 401, "invalid_signature")
+            assert stored(session) == []
+            assert wakeups.sent == []
 
     @pytest.mark.parametrize(
         "again",
@@ -129,9 +126,8 @@ class TestReceiveGithubWebhook:
         assert deliver(http, body).status_code == 202
         assert [requests_of(row) for row in stored(session)] == [[MAIN]]
 
-    @pytest.mark.parametrize(
-        "body",
-        [
+    def test_signed_webhook_without_a_json_object_is_malformed(self, http: httpx.Client, session: Session) -> None:
+        cases: list[bytes] = [
             b"",
             b"{",
             b"[]",
@@ -143,18 +139,15 @@ class TestReceiveGithubWebhook:
             b"[" * 100_000,
             b'{"a":' * 100_000,
             b"9" * 5000,
-        ],
-        ids=lambda body: repr(body[:12]),
-    )
-    def test_signed_webhook_without_a_json_object_is_malformed(
-        self, http: httpx.Client, session: Session, body: bytes
-    ) -> None:
-        refusal(deliver(http, body), 400, "malformed_json")
-        assert stored(session) == []
+        ]
+        for body in cases:
+            refusal(deliver(http, body), 400, "malformed_json")
+            assert stored(session) == []
 
-    @pytest.mark.parametrize(
-        "payload",
-        [
+    def test_webhook_with_an_odd_payload_never_causes_a_server_error(
+        self, http: httpx.Client, session: Session
+    ) -> None:
+        cases: list[bytes] = [
             b"{}",
             b'{"installation": null, "repository": 7}',
             b'{"installation": {"id": "seven"}}',
@@ -171,15 +164,13 @@ class TestReceiveGithubWebhook:
             b'{"deep": ' + b"[" * 900 + b"]" * 900 + b"}",
             b'{"deep": ' + b"[" * 9000 + b"]" * 9000 + b"}",
             b'{"deep": ' + b"[" * 200 + b"]" * 200 + b"}",
-        ],
-        ids=lambda payload: repr(payload[:40]),
-    )
-    def test_webhook_with_an_odd_payload_never_causes_a_server_error(
-        self, http: httpx.Client, session: Session, payload: bytes
-    ) -> None:
-        answer = deliver(http, payload)
-        assert answer.status_code in {202, 400}, answer.text
-        assert len(stored(session)) == (answer.status_code == 202)
+        ]
+        accepted = 0
+        for number, payload in enumerate(cases):
+            answer = deliver(http, payload, guid=f"delivery-{number}")
+            assert answer.status_code in {202, 400}, answer.text
+            accepted += answer.status_code == 202
+            assert len(stored(session)) == accepted
 
     @pytest.mark.parametrize("event", ["push", "ping", "something_new", "x" * 100])
     def test_webhook_of_any_event_is_stored(self, http: httpx.Client, session: Session, event: str) -> None:
@@ -225,24 +216,19 @@ class TestReceiveGithubWebhook:
         refusal(deliver(http, b"{}", X_GitHub_Event=event, signature="sha256=" + "0" * 64), 401, "invalid_signature")
         refusal(deliver(http, b"{", X_GitHub_Event=event), 400, "malformed_json")
 
-    @pytest.mark.parametrize(
-        ("header", "value", "code"),
-        [
+    def test_webhook_with_missing_headers_is_refused(self, http: httpx.Client, session: Session) -> None:
+        cases: list[tuple[str, str | None, str]] = [
             ("X_GitHub_Event", None, "missing_parameter"),
             ("X_GitHub_Delivery", None, "missing_parameter"),
             ("X_GitHub_Event", "x" * 101, "invalid_parameter"),
             ("X_GitHub_Delivery", "x" * 101, "invalid_parameter"),
             ("X_GitHub_Delivery", "a b", "invalid_parameter"),
-        ],
-        ids=str,
-    )
-    def test_webhook_with_missing_headers_is_refused(
-        self, http: httpx.Client, session: Session, header: str, value: str | None, code: str
-    ) -> None:
-        changed: dict[str, Any] = {header: value}
-        error = refusal(deliver(http, b"{}", **changed), 400, code)
-        assert [row["path"] for row in error["details"]] == [header.replace("_", "-")]
-        assert stored(session) == []
+        ]
+        for header, value, code in cases:
+            changed: dict[str, Any] = {header: value}
+            error = refusal(deliver(http, b"{}", **changed), 400, code)
+            assert [row["path"] for row in error["details"]] == [header.replace("_", "-")]
+            assert stored(session) == []
 
     def test_webhook_above_the_size_limit_is_refused(self, http: httpx.Client, session: Session) -> None:
         refusal(deliver(http, b" " * (25 * 1024 * 1024 + 1), signature="sha256=x"), 413, "payload_too_large")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rules.audit.actions import ACTIONS, EVENTS
-from schemas.contract import Operation, load_contract
+from schemas.contract import load_contract
 from tools.fuzz.audited import MAY_CHANGE_NOTHING, AuditedAction, audit_error
 
 OPERATIONS = load_contract().operations
@@ -38,23 +38,23 @@ def test_every_write_within_an_organization_is_audited() -> None:
     assert {one.id for one in WRITES if not one.audit} == UNRECORDED
 
 
-@pytest.mark.parametrize("operation", [one for one in WRITES if one.audit], ids=lambda one: one.id)
-def test_success_without_an_audit_entry_is_a_fault(operation: Operation) -> None:
-    found = audit_error(operation, [])
-    may = operation.id in MAY_CHANGE_NOTHING or operation.database_role == "identity"
-    assert (found is None) is may
+def test_success_without_an_audit_entry_is_a_fault() -> None:
+    for operation in [one for one in WRITES if one.audit]:
+        found = audit_error(operation, [])
+        may = operation.id in MAY_CHANGE_NOTHING or operation.database_role == "identity"
+        assert (found is None) is may
 
 
-@pytest.mark.parametrize("operation", [one for one in WRITES if one.audit], ids=lambda one: one.id)
-def test_success_with_another_audit_action_is_a_fault(operation: Operation) -> None:
-    for action in sorted(ACTIONS.keys() - set(operation.audit)):
-        assert audit_error(operation, [entry(action, "x_1", **BEFORE_AND_AFTER)]) is not None
+def test_success_with_another_audit_action_is_a_fault() -> None:
+    for operation in [one for one in WRITES if one.audit]:
+        for action in sorted(ACTIONS.keys() - set(operation.audit)):
+            assert audit_error(operation, [entry(action, "x_1", **BEFORE_AND_AFTER)]) is not None
 
 
-@pytest.mark.parametrize("operation", [one for one in WRITES if one.audit], ids=lambda one: one.id)
-def test_success_with_the_audit_action_of_the_contract_is_accepted(operation: Operation) -> None:
-    for action in operation.audit:
-        assert audit_error(operation, [entry(action, "x_1", **BEFORE_AND_AFTER)]) is None
+def test_success_with_the_audit_action_of_the_contract_is_accepted() -> None:
+    for operation in [one for one in WRITES if one.audit]:
+        for action in operation.audit:
+            assert audit_error(operation, [entry(action, "x_1", **BEFORE_AND_AFTER)]) is None
 
 
 def test_read_with_an_audit_entry_is_a_fault() -> None:

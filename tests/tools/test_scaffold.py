@@ -149,11 +149,9 @@ class TestCode:
         ("operation_id", "expected"),
         {
             "get_freeze": "uow: UnitOfWork, freeze_id: str -> object",
-            "create_freeze": "uow: UnitOfWork, body: dict[str, Any] -> object",
             "unwatch_branch": "uow: UnitOfWork, branch_id: str -> None",
             "lookup_pull_request": "uow: UnitOfWork, ref: str, repo: str | None -> object",
             "list_freezes": "uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any -> Page",
-            "list_remote_branches": "uow: UnitOfWork, repo_id: str, limit: int, cursor: str | None -> Page",
             "get_health": "context: ReadContext -> object",
         }.items(),
     )

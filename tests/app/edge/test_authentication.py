@@ -187,9 +187,8 @@ class TestForgedTokens:
     def test_unmodified_claims_are_accepted(self, http: httpx.Client, acme: Tenant) -> None:
         assert code(get(http, "/v1/things", self.sign(self.claims(acme)))) == OK
 
-    @pytest.mark.parametrize(
-        "changes",
-        [
+    def test_changed_claim_is_refused(self, http: httpx.Client, acme: Tenant) -> None:
+        cases: list[dict[str, Any]] = [
             {"iss": "https://elsewhere.example"},
             {"aud": "https://elsewhere.example"},
             {"aud": [BASE_URL, "https://elsewhere.example"]},
@@ -204,17 +203,15 @@ class TestForgedTokens:
             {"exp": -1},
             {"iss": ""},
             {"nbf": 4102444800},
-        ],
-        ids=str,
-    )
-    def test_changed_claim_is_refused(self, http: httpx.Client, acme: Tenant, changes: dict[str, Any]) -> None:
-        assert code(get(http, "/v1/things", self.sign({**self.claims(acme), **changes}))) == (401, "invalid_token")
+        ]
+        for changes in cases:
+            assert code(get(http, "/v1/things", self.sign({**self.claims(acme), **changes}))) == (401, "invalid_token")
 
-    @pytest.mark.parametrize("claim", ["sub", "sid", "iss", "aud", "exp", "iat"])
-    def test_missing_claim_is_refused(self, http: httpx.Client, acme: Tenant, claim: str) -> None:
-        claims = self.claims(acme)
-        del claims[claim]
-        assert code(get(http, "/v1/things", self.sign(claims))) == (401, "invalid_token")
+    def test_missing_claim_is_refused(self, http: httpx.Client, acme: Tenant) -> None:
+        for claim in ("sub", "sid", "iss", "aud", "exp", "iat"):
+            claims = self.claims(acme)
+            del claims[claim]
+            assert code(get(http, "/v1/things", self.sign(claims))) == (401, "invalid_token")
 
     def test_foreign_organization_in_the_claims_is_refused(
         self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]

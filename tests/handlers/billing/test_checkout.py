@@ -94,9 +94,9 @@ class TestOpenCheckout:
         session = shop.fake.store.all("checkout.session")[0]["id"]
         assert answer.headers["Location"].endswith(f"/plans/done?checkout={session}")
 
-    @pytest.mark.parametrize("path", ["https://evil.test/", "//evil.test", "billing", "/a?b", "/a//b", "/\\evil.test"])
-    def test_checkout_with_another_address_is_rejected(self, shop: Shop, path: str) -> None:
-        refusal(shop.admin.post(CHECKOUT, {**ORDER, "returnPath": path}), 422, "validation_failed")
+    def test_checkout_with_another_address_is_rejected(self, shop: Shop) -> None:
+        for path in ("https://evil.test/", "//evil.test", "billing", "/a?b", "/a//b", "/\\evil.test"):
+            refusal(shop.admin.post(CHECKOUT, {**ORDER, "returnPath": path}), 422, "validation_failed")
 
     @pytest.mark.parametrize(
         ("order", "path", "message"),

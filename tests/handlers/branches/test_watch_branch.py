@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from sqlalchemy.orm import Session
 
 from models.freezes import FreezeTarget
@@ -109,12 +108,23 @@ class TestWatchBranch:
         answer = globex.key().post(f"/v1/repos/{repository.id}/branches", {"name": "main"})
         assert "25" in refusal(answer, 403, "feature_not_available")["message"]
 
-    @pytest.mark.parametrize(
-        "name", ["", "a b", "a\nb", "a^b", "refs/heads/main", "a..b", "x.lock", "-x", "x" * 256, 7, None]
-    )
-    def test_watch_branch_rejects_an_invalid_branch_name(self, acme: Tenant, repository: Repository, name: Any) -> None:
-        answer = acme.key().post(f"/v1/repos/{repository.id}/branches", {"name": name})
-        assert refusal(answer, 422, "validation_failed")["details"][0]["path"] == "/name"
+    def test_watch_branch_rejects_an_invalid_branch_name(self, acme: Tenant, repository: Repository) -> None:
+        cases: list[Any] = [
+            "",
+            "a b",
+            "a\nb",
+            "a^b",
+            "refs/heads/main",
+            "a..b",
+            "x.lock",
+            "-x",
+            "x" * 256,
+            7,
+            None,
+        ]
+        for name in cases:
+            answer = acme.key().post(f"/v1/repos/{repository.id}/branches", {"name": name})
+            assert refusal(answer, 422, "validation_failed")["details"][0]["path"] == "/name"
 
 
 class TestUpdateBranch:

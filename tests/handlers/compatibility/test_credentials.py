@@ -25,12 +25,22 @@ class TestPlacesOfTheToken:
             refused(http.get(MAIN + query), 401, "missing_credentials")
         assert "access_token" in refused(http.post(MAIN, content=b"frozen=true"), 401, "missing_credentials")
 
-    @pytest.mark.parametrize(
-        "token", ["nonsense", "svc_live_x", "%C3%A9", "a%20b", "%FF", "%", "%0a", "x" * 5000, "svc_session_x", "eyJ"]
-    )
-    def test_malformed_token_is_401(self, http: httpx.Client, acme: Tenant, token: str) -> None:
-        code = "missing_credentials" if token == "%0a" else "invalid_token"
-        refused(http.get(f"{MAIN}?access_token={token}"), 401, code)
+    def test_malformed_token_is_401(self, http: httpx.Client, acme: Tenant) -> None:
+        cases: list[str] = [
+            "nonsense",
+            "svc_live_x",
+            "%C3%A9",
+            "a%20b",
+            "%FF",
+            "%",
+            "%0a",
+            "x" * 5000,
+            "svc_session_x",
+            "eyJ",
+        ]
+        for token in cases:
+            code = "missing_credentials" if token == "%0a" else "invalid_token"
+            refused(http.get(f"{MAIN}?access_token={token}"), 401, code)
 
     def test_different_tokens_are_refused_wherever_they_stand(
         self, http: httpx.Client, client: ClassicClient, client_with: Callable[..., ClassicClient], web: WatchedBranch

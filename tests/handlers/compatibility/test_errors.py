@@ -110,11 +110,18 @@ class TestBodies:
         assert client.state()["frozen"] is False
         shown(client.post(b"", content_type=media))
 
-    @pytest.mark.parametrize("body", [b"{", b"[]", b"3", b'"x"', b"\xff", b'{"a": "\\ud800"}', b"[" * 10_000])
-    def test_body_other_than_a_json_object_is_malformed(
-        self, client: ClassicClient, web: WatchedBranch, body: bytes
-    ) -> None:
-        refused(client.post(body, content_type="application/json"), 400, "malformed_json")
+    def test_body_other_than_a_json_object_is_malformed(self, client: ClassicClient, web: WatchedBranch) -> None:
+        cases: list[bytes] = [
+            b"{",
+            b"[]",
+            b"3",
+            b'"x"',
+            b"\xff",
+            b'{"a": "\\ud800"}',
+            b"[" * 10_000,
+        ]
+        for body in cases:
+            refused(client.post(body, content_type="application/json"), 400, "malformed_json")
 
     def test_unreadable_body_is_counted_and_its_sender_identified_first(
         self, client: ClassicClient, client_with: Callable[..., ClassicClient], web: WatchedBranch
@@ -127,18 +134,27 @@ class TestBodies:
             refused(client.http.post(f"{MAIN}?access_token=nonsense", content=body), 401, "invalid_token")
         refused(client.http.post(MAIN, json=[None]), 400, "malformed_json")
 
-    @pytest.mark.parametrize("value", ["yes", "", "2", "-1", "null", "tru", "%FF", "true,false", "t" * 5000])
-    def test_frozen_that_is_neither_true_nor_false_is_refused(
-        self, client: ClassicClient, web: WatchedBranch, value: str
-    ) -> None:
-        assert "frozen" in refused(client.post(f"frozen={value}".encode()), 400, "invalid_parameter")
+    def test_frozen_that_is_neither_true_nor_false_is_refused(self, client: ClassicClient, web: WatchedBranch) -> None:
+        cases: list[str] = [
+            "yes",
+            "",
+            "2",
+            "-1",
+            "null",
+            "tru",
+            "%FF",
+            "true,false",
+            "t" * 5000,
+        ]
+        for value in cases:
+            assert "frozen" in refused(client.post(f"frozen={value}".encode()), 400, "invalid_parameter")
 
-    @pytest.mark.parametrize("value", ["[]", "{}", '"maybe"', "2", "1.5", "[true]"])
     def test_frozen_in_json_other_than_true_or_false_is_refused(
-        self, client: ClassicClient, web: WatchedBranch, value: str
+        self, client: ClassicClient, web: WatchedBranch
     ) -> None:
-        body = f'{{"frozen": {value}}}'.encode()
-        refused(client.post(body, content_type="application/json"), 400, "invalid_parameter")
+        for value in ("[]", "{}", '"maybe"', "2", "1.5", "[true]"):
+            body = f'{{"frozen": {value}}}'.encode()
+            refused(client.post(body, content_type="application/json"), 400, "invalid_parameter")
 
     @pytest.mark.parametrize("value", ["true", '"True"', "1", '" 1 "', '"TRUE"'])
     def test_frozen_in_json_may_be_text_or_number(self, client: ClassicClient, web: WatchedBranch, value: str) -> None:

@@ -115,10 +115,19 @@ class TestUnblockedPrs:
         client = client_with("freeze:write")
         assert "exception:write" in refused(client.post(b"unblocked_prs=[3]"), 403, "insufficient_scope")
 
-    @pytest.mark.parametrize(
-        "sent", [b"x", b"[3", b"3;5", b"[[3]]", b"0", b"-1", b"", b"[3,]", b"2147483648", b"1," * 100 + b"1", b"null"]
-    )
-    def test_set_other_than_a_list_of_numbers_is_refused(
-        self, client: ClassicClient, web: WatchedBranch, sent: bytes
-    ) -> None:
-        refused(client.post(b"unblocked_prs=" + sent), 400, "invalid_parameter")
+    def test_set_other_than_a_list_of_numbers_is_refused(self, client: ClassicClient, web: WatchedBranch) -> None:
+        cases: list[bytes] = [
+            b"x",
+            b"[3",
+            b"3;5",
+            b"[[3]]",
+            b"0",
+            b"-1",
+            b"",
+            b"[3,]",
+            b"2147483648",
+            b"1," * 100 + b"1",
+            b"null",
+        ]
+        for sent in cases:
+            refused(client.post(b"unblocked_prs=" + sent), 400, "invalid_parameter")

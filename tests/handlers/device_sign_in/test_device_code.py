@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -47,9 +46,10 @@ class TestDeviceCode:
         assert device.device_code not in str(vars(row))
         assert (row.client_id, row.address) == ("freeze-cli", "127.0.0.1")
 
-    @pytest.mark.parametrize(
-        ("request_", "error"),
-        [
+    def test_device_code_reports_malformed_requests_as_oauth_errors(
+        self, http: httpx.Client, redis: Any, database: str
+    ) -> None:
+        cases: list[tuple[dict[str, Any], str]] = [
             ({}, "invalid_request"),
             ({"content": b"client_id=freeze-cli"}, "invalid_request"),
             ({"content": b"<client_id/>", "headers": {"Content-Type": "text/xml"}}, "invalid_request"),
@@ -74,13 +74,9 @@ class TestDeviceCode:
                 "invalid_request",
             ),
             ({"data": {"client_id": "freeze-cli", "scope": "freeze:write"}}, "invalid_scope"),
-        ],
-        ids=str,
-    )
-    def test_device_code_reports_malformed_requests_as_oauth_errors(
-        self, http: httpx.Client, redis: Any, database: str, request_: dict[str, Any], error: str
-    ) -> None:
-        assert oauth_error(http.post("/api/auth/device/code", **request_)) == error
+        ]
+        for request_, error in cases:
+            assert oauth_error(http.post("/api/auth/device/code", **request_)) == error
 
     def test_device_code_rejects_queries_and_large_bodies(self, http: httpx.Client, redis: Any, database: str) -> None:
         given = {"client_id": "freeze-cli"}

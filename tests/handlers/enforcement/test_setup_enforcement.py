@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
@@ -108,18 +107,14 @@ class TestSetupEnforcement:
         glob = {"scope": {"type": "glob", "patterns": ["acme/[web]"]}, "mode": "plan"}
         refusal(person.post(self.path, glob), 422, "invalid_glob")
 
-    @pytest.mark.parametrize(
-        ("body", "status", "code"),
-        [
+    def test_setup_enforcement_requires_scope_and_mode(self, acme: Tenant, web: WatchedBranch) -> None:
+        cases: list[tuple[dict[str, Any], int, str]] = [
             ({"scope": {"type": "organization"}}, 400, "missing_parameter"),
             ({"scope": {"type": "organization"}, "mode": "now"}, 422, "validation_failed"),
             ({"mode": "plan"}, 400, "missing_parameter"),
-        ],
-    )
-    def test_setup_enforcement_requires_scope_and_mode(
-        self, acme: Tenant, web: WatchedBranch, body: dict[str, Any], status: int, code: str
-    ) -> None:
-        refusal(acme.person("admin").post(self.path, body), status, code)
+        ]
+        for body, status, code in cases:
+            refusal(acme.person("admin").post(self.path, body), status, code)
 
     @what_github_refuses
     def test_setup_enforcement_reports_the_error_of_github(

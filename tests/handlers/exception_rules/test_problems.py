@@ -8,7 +8,6 @@ from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.exception_rules.rules import DOCS, RULES, SMALL, WANTED, new_rule, path_of
 
 pytestmark = pytest.mark.usefixtures("web")
-CAPTAINS = {"teams": ["acme/captains"]}
 ONLY = "/allow/all/0/paths/onlyMatching"
 ORGANIZATION = {"type": "organization"}
 

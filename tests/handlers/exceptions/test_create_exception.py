@@ -136,9 +136,10 @@ class TestCreateException:
         assert [row["pullRequest"]["id"] for row in shown] == [pull.id]
 
     @asking
-    @pytest.mark.parametrize(
-        ("named", "status", "code", "where"),
-        [
+    def test_grant_reports_what_is_invalid_and_where(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, path: str
+    ) -> None:
+        cases: list[tuple[dict[str, Any], int, str, list[str] | None]] = [
             ({"pullRequest": "acme/web#8"}, 404, "pull_request_not_found", None),
             ({"pullRequest": "acme/nothing#7"}, 404, "repository_not_found", None),
             ({"pullRequest": "7", "repo": "acme/nothing"}, 404, "repository_not_found", None),
@@ -164,24 +165,11 @@ class TestCreateException:
             ),
             ({"pullRequest": "7", "expiresAt": LONG_AGO}, 400, "missing_parameter", ["/repo", "/expiresAt"]),
             ({"pullRequest": "acme/web#8", "expiresAt": LONG_AGO}, 404, "pull_request_not_found", None),
-        ],
-        ids=lambda value: str(value) if isinstance(value, dict) else "",
-    )
-    def test_grant_reports_what_is_invalid_and_where(
-        self,
-        acme: Tenant,
-        session: Session,
-        freeze: Freeze,
-        pull: PullRequest,
-        path: str,
-        named: dict[str, Any],
-        status: int,
-        code: str,
-        where: list[str] | None,
-    ) -> None:
+        ]
         factories.branch(session, acme.repository("api"))
-        error = refusal(acme.key().post(path, {"reason": REASON, **named}), status, code)
-        assert [row["path"] for row in error.get("details", ())] == (where or [])
+        for named, status, code, where in cases:
+            error = refusal(acme.key().post(path, {"reason": REASON, **named}), status, code)
+            assert [row["path"] for row in error.get("details", ())] == (where or []), named
         assert session.query(PullRequestException).count() == 0
         assert acme.audit() == []
 

@@ -194,9 +194,8 @@ class TestDecideExceptionRequest:
         session.flush()
         assert "expired" in refusal(decide(acme.key(), pending.id), 409, "invalid_state")["message"]
 
-    @pytest.mark.parametrize(
-        ("body", "status", "code", "where"),
-        [
+    def test_decision_reports_what_is_invalid_and_where(self, acme: Tenant, pending: PullRequestException) -> None:
+        cases: list[tuple[Any, int, str, list[str]]] = [
             ({}, 400, "missing_parameter", ["/decision"]),
             ({"decision": "maybe"}, 422, "validation_failed", ["/decision"]),
             ({"decision": "grant", "expiresAt": LONG_AGO}, 422, "invalid_parameter", ["/expiresAt"]),
@@ -207,14 +206,10 @@ class TestDecideExceptionRequest:
                 ["/expiresAt", "/pinToHead"],
             ),
             ({"decision": "grant", "reason": ""}, 422, "validation_failed", ["/reason"]),
-        ],
-        ids=str,
-    )
-    def test_decision_reports_what_is_invalid_and_where(
-        self, acme: Tenant, pending: PullRequestException, body: Any, status: int, code: str, where: list[str]
-    ) -> None:
-        answer = acme.key().post(f"/v1/exception-requests/{pending.id}/decide", body)
-        assert [row["path"] for row in refusal(answer, status, code)["details"]] == where
+        ]
+        for body, status, code, where in cases:
+            answer = acme.key().post(f"/v1/exception-requests/{pending.id}/decide", body)
+            assert [row["path"] for row in refusal(answer, status, code)["details"]] == where
 
 
 class TestListExceptionRequests:

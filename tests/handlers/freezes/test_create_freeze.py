@@ -100,13 +100,19 @@ class TestCreateFreeze:
         padded = {**FIRST, "reason": f" \t\n{'r' * 8}\u2003 "}
         assert acme.key().post("/v1/freezes", padded).json()["reason"] == "r" * 8
 
-    @pytest.mark.parametrize(
-        "reason", ["", "short", "       x       ", "\u2003" * 8, "\u200b" * 8, "\u202e1234567\u200b"]
-    )
-    def test_short_reason_is_rejected(self, acme: Tenant, session: Session, web: WatchedBranch, reason: Any) -> None:
-        error = refusal(acme.key().post("/v1/freezes", {**FIRST, "reason": reason}), 422, "reason_required")
-        assert paths(error) == ["/reason"]
-        assert session.scalar(select(func.count()).select_from(Freeze)) == 0
+    def test_short_reason_is_rejected(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        cases: list[Any] = [
+            "",
+            "short",
+            "       x       ",
+            "\u2003" * 8,
+            "\u200b" * 8,
+            "\u202e1234567\u200b",
+        ]
+        for reason in cases:
+            error = refusal(acme.key().post("/v1/freezes", {**FIRST, "reason": reason}), 422, "reason_required")
+            assert paths(error) == ["/reason"]
+            assert session.scalar(select(func.count()).select_from(Freeze)) == 0
 
     @pytest.mark.parametrize("reason", ["r" * 1001, 12345678, None])
     def test_reason_that_is_not_too_short_but_invalid_fails_validation(
@@ -134,10 +140,10 @@ class TestCreateFreeze:
         error = refusal(acme.key().post("/v1/freezes", body), 422, "invalid_parameter")
         assert paths(error) == ["/scope/repositories/0", "/endsAt"]
 
-    @pytest.mark.parametrize("ends_at", ["tomorrow", "2099-01-01", "2099-01-01T00:00:00", 7])
-    def test_malformed_end_is_rejected(self, acme: Tenant, web: WatchedBranch, ends_at: Any) -> None:
-        error = refusal(acme.key().post("/v1/freezes", {**FIRST, "endsAt": ends_at}), 422, "validation_failed")
-        assert paths(error) == ["/endsAt"]
+    def test_malformed_end_is_rejected(self, acme: Tenant, web: WatchedBranch) -> None:
+        for ends_at in ("tomorrow", "2099-01-01", "2099-01-01T00:00:00", 7):
+            error = refusal(acme.key().post("/v1/freezes", {**FIRST, "endsAt": ends_at}), 422, "validation_failed")
+            assert paths(error) == ["/endsAt"]
 
     def test_end_may_have_any_offset(self, acme: Tenant, web: WatchedBranch) -> None:
         shown = acme.key().post("/v1/freezes", {**FIRST, "endsAt": "2099-01-04T08:00:00+01:00"}).json()

@@ -239,22 +239,17 @@ class TestGetFreezeState:
     def test_state_requires_a_form(self, acme: Tenant, asked: dict[str, str]) -> None:
         assert paths(refusal(acme.key().get("/v1/freeze-state", **asked), 400, "missing_parameter")) == ["repo"]
 
-    @pytest.mark.parametrize(
-        ("asked", "where"),
-        [
+    def test_state_rejects_two_forms(self, acme: Tenant, web: WatchedBranch) -> None:
+        cases: list[tuple[dict[str, str], list[str]]] = [
             ({"repo": "acme/web", "branchId": "wbr_1"}, ["branchId"]),
             ({"repo": "acme/web", "organization": "current"}, ["organization"]),
             ({"branchId": "wbr_1", "branch": "main"}, ["branch"]),
             ({"organization": "current", "branch": "main"}, ["branch"]),
             ({"repo": "acme/web", "branchId": "wbr_1", "organization": "current"}, ["branchId", "organization"]),
             ({"organization": "acme"}, ["organization"]),
-        ],
-        ids=str,
-    )
-    def test_state_rejects_two_forms(
-        self, acme: Tenant, web: WatchedBranch, asked: dict[str, str], where: list[str]
-    ) -> None:
-        assert paths(refusal(acme.key().get("/v1/freeze-state", **asked), 400, "invalid_parameter")) == where
+        ]
+        for asked, where in cases:
+            assert paths(refusal(acme.key().get("/v1/freeze-state", **asked), 400, "invalid_parameter")) == where
 
     def test_unchanged_state_is_not_sent_again(
         self, acme: Tenant, session: Session, web: WatchedBranch, later: Any

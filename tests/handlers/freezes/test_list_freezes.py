@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-import pytest
 from sqlalchemy.orm import Session
 
 from models.freezes import Freeze
@@ -31,9 +30,9 @@ class TestListFreezes:
         assert [len(page) for page in pages] == [3, 3, 1]
         assert {row["id"] for page in pages for row in page} == made
 
-    @pytest.mark.parametrize("limit", ["0", "101", "many", "1_0", ""])
-    def test_limit_out_of_range_is_rejected(self, acme: Tenant, limit: str) -> None:
-        assert paths(refusal(acme.key().get("/v1/freezes", limit=limit), 400, "invalid_parameter")) == ["limit"]
+    def test_limit_out_of_range_is_rejected(self, acme: Tenant) -> None:
+        for limit in ("0", "101", "many", "1_0", ""):
+            assert paths(refusal(acme.key().get("/v1/freezes", limit=limit), 400, "invalid_parameter")) == ["limit"]
 
     def test_state_filter_follows_the_clock(self, acme: Tenant, session: Session, later: Any) -> None:
         running = factories.freeze(session, acme.organization, ends_at=factories.now() + timedelta(hours=1))

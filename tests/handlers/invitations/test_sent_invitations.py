@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import httpx
-import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -157,9 +156,8 @@ class TestCreateInvitation:
         refusal(acme.person("admin").post(INVITATIONS, body), 403, "insufficient_permission")
         assert acme.person("owner").post(INVITATIONS, body).json()["role"] == "owner"
 
-    @pytest.mark.parametrize(
-        "change",
-        [
+    def test_create_invitation_rejects_invalid_addresses_and_fields(self, acme: Tenant) -> None:
+        cases: list[dict[str, str]] = [
             {"email": "grace"},
             {"email": "grace@example.com\r\nBcc: all@example.com"},
             {"email": "Grace <grace@example.com>"},
@@ -169,11 +167,9 @@ class TestCreateInvitation:
             {"role": "root"},
             {"state": "accepted"},
             {"organizationId": "org_00000000000000000000000000"},
-        ],
-        ids=repr,
-    )
-    def test_create_invitation_rejects_invalid_addresses_and_fields(self, acme: Tenant, change: dict[str, str]) -> None:
-        refusal(acme.person("owner").post(INVITATIONS, {**GRACE, **change}), 422, "validation_failed")
+        ]
+        for change in cases:
+            refusal(acme.person("owner").post(INVITATIONS, {**GRACE, **change}), 422, "validation_failed")
 
     def test_repeated_invitation_under_the_same_key_mails_once(self, acme: Tenant, session: Session) -> None:
         admin, key = acme.person("admin"), {"Idempotency-Key": "once"}

@@ -50,9 +50,8 @@ class TestTransport:
             response = McpClient(acme.key()).send("tools/list", {"filler": "x" * size})
             refusal(response, 413, "payload_too_large")
 
-    @pytest.mark.parametrize(
-        "body",
-        [
+    def test_mcp_server_refuses_what_is_no_request(self, acme: Tenant) -> None:
+        cases: list[bytes] = [
             b"",
             b"[",
             b"[]",
@@ -66,19 +65,18 @@ class TestTransport:
             b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[]}',
             b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"a":' + b"[" * 900 + b"]" * 900 + b"}}",
             b'{"jsonrpc":"2.0","id":' + b"9" * 18 + b',"method":"tools/list","params":{"a":' + b"9" * 5000 + b"}}",
-        ],
-    )
-    def test_mcp_server_refuses_what_is_no_request(self, acme: Tenant, body: bytes) -> None:
-        for version in ("2025-06-18", "2026-07-28"):
-            media = "application/json"
-            headers = {"Content-Type": media, "Accept": media, "MCP-Protocol-Version": version}
-            response = acme.key().send("POST", "/mcp", content=body, headers=headers)
-            assert response.status_code == 400
-            assert refusal_of(response)["code"] < 0
-            said = response.text.lower()
-            assert not any(
-                word in said for word in ("pydantic", "validation error", "parse error:", "line 1", "column")
-            )
+        ]
+        for body in cases:
+            for version in ("2025-06-18", "2026-07-28"):
+                media = "application/json"
+                headers = {"Content-Type": media, "Accept": media, "MCP-Protocol-Version": version}
+                response = acme.key().send("POST", "/mcp", content=body, headers=headers)
+                assert response.status_code == 400
+                assert refusal_of(response)["code"] < 0
+                said = response.text.lower()
+                assert not any(
+                    word in said for word in ("pydantic", "validation error", "parse error:", "line 1", "column")
+                )
 
     def test_mcp_server_shakes_hands_with_older_clients(self, acme: Tenant) -> None:
         about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}

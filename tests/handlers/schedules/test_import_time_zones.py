@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.handlers.callers import Caller, refusal
 from tests.handlers.schedules.import_requests import IMPORT, SOON, actions, event, imported, of_country, of_file, only
 
@@ -38,9 +36,8 @@ class TestTimeZonesOfImports:
         row = only(imported(member, mapped(WEEKLY, Head_Office="Europe/Paris")))
         assert (row["action"], row["changed"]) == ("updated", ["timezone"])
 
-    @pytest.mark.parametrize(
-        ("zones", "code", "path"),
-        [
+    def test_invalid_mapping_is_rejected_by_its_field(self, member: Caller) -> None:
+        cases: list[tuple[Any, str, str]] = [
             ({"Moon/Sea": "Europe/Nowhere"}, "invalid_timezone", "/timezones/Moon~1Sea"),
             ({"a~b": "europe/london"}, "invalid_timezone", "/timezones/a~0b"),
             ({"Ours": ""}, "invalid_timezone", "/timezones/Ours"),
@@ -50,11 +47,10 @@ class TestTimeZonesOfImports:
             ({str(number): "UTC" for number in range(101)}, "validation_failed", "/timezones"),
             ([], "validation_failed", "/timezones"),
             (None, "validation_failed", "/timezones"),
-        ],
-    )
-    def test_invalid_mapping_is_rejected_by_its_field(self, member: Caller, zones: Any, code: str, path: str) -> None:
-        error = refusal(member.post(IMPORT, of_file(WEEKLY, timezones=zones)), 422, code)
-        assert [detail["path"] for detail in error["details"]] == [path]
+        ]
+        for zones, code, path in cases:
+            error = refusal(member.post(IMPORT, of_file(WEEKLY, timezones=zones)), 422, code)
+            assert [detail["path"] for detail in error["details"]] == [path]
 
     def test_mapping_of_holidays_is_rejected(self, member: Caller) -> None:
         error = refusal(member.post(IMPORT, of_country(timezones={})), 422, "validation_failed")

@@ -187,20 +187,16 @@ class TestGetScheduleCalendar:
         assert (shown["count"], len(shown["occurrences"])) == (MAX_PER_DAY + 1, MAX_PER_DAY)
         assert shown["occurrences"][-1]["startsAt"] == f"2031-05-10T00:{MAX_PER_DAY - 1}:00Z"
 
-    @pytest.mark.parametrize(
-        ("params", "code", "where"),
-        [
+    def test_calendar_rejects_an_invalid_month_or_timezone(self, acme: Tenant) -> None:
+        cases: list[tuple[dict[str, str], str, str]] = [
             ({}, "missing_parameter", "month"),
             ({"month": "2026-13"}, "invalid_parameter", "month"),
             ({"month": "2026-1"}, "invalid_parameter", "month"),
             ({"month": "1999-12"}, "invalid_parameter", "month"),
             ({"month": "2026-12", "timezone": "Mars/Olympus"}, "invalid_timezone", "timezone"),
             ({"month": "2026-12", "timezone": ""}, "invalid_timezone", "timezone"),
-        ],
-    )
-    def test_calendar_rejects_an_invalid_month_or_timezone(
-        self, acme: Tenant, params: dict[str, str], code: str, where: str
-    ) -> None:
-        status = 422 if code == "invalid_timezone" else 400
-        error = refusal(acme.key().get("/v1/schedules/calendar", **params), status, code)
-        assert [path for path, _ in rows(error)] == [where]
+        ]
+        for params, code, where in cases:
+            status = 422 if code == "invalid_timezone" else 400
+            error = refusal(acme.key().get("/v1/schedules/calendar", **params), status, code)
+            assert [path for path, _ in rows(error)] == [where]

@@ -130,9 +130,8 @@ class TestPreviewScheduleDraft:
         body = {**FIRST, "exceptionsAllowed": False, "enabled": False, "allowOverlap": True, "reason": ""}
         assert acme.key().post("/v1/schedules/preview", body).status_code == 200
 
-    @pytest.mark.parametrize(
-        ("changes", "code", "where"),
-        [
+    def test_draft_preview_reports_the_errors_of_a_creation(self, acme: Tenant) -> None:
+        cases: list[tuple[Any, str, str]] = [
             ({"timezone": "Mars/Olympus"}, "invalid_timezone", "/timezone"),
             ({"recurrence": {**DAILY, "byDay": ["-1FR"]}}, "invalid_recurrence", "/recurrence/byDay"),
             ({"recurrence": {"frequency": "daily"}}, "invalid_recurrence", "/recurrence/startDate"),
@@ -142,13 +141,10 @@ class TestPreviewScheduleDraft:
             ({"scheduleId": UNKNOWN}, "invalid_parameter", "/scheduleId"),
             ({"limit": 101}, "validation_failed", "/limit"),
             ({"source": "manual"}, "validation_failed", "/source"),
-        ],
-    )
-    def test_draft_preview_reports_the_errors_of_a_creation(
-        self, acme: Tenant, changes: Any, code: str, where: str
-    ) -> None:
-        error = refusal(acme.key().post("/v1/schedules/preview", {**DRAFT, **changes}), 422, code)
-        assert rows(error) == [(where, code)]
+        ]
+        for changes, code, where in cases:
+            error = refusal(acme.key().post("/v1/schedules/preview", {**DRAFT, **changes}), 422, code)
+            assert rows(error) == [(where, code)]
 
     def test_draft_preview_reports_all_errors_at_once(self, acme: Tenant) -> None:
         wrong = {**DRAFT, "scheduleId": UNKNOWN, "timezone": "Mars/Olympus", "window": {**NOON, "endTime": "12:00"}}

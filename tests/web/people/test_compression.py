@@ -78,7 +78,15 @@ def test_token_of_forms_looks_different_in_each_page_and_is_accepted(ada: Person
     assert "Your organisation has been created" in ada.press(pages[0], "Create organisation", name="Acme").text
 
 
-@pytest.mark.parametrize("wrong", ["", "x", "00", "0" * 64, "0" * 128, "0" * 127])
-def test_token_that_is_none_is_refused(ada: Person, wrong: str) -> None:
-    form = ada.open("/settings/account").form("Create organisation")
-    assert ada.send(form, token=wrong).status_code == 403
+def test_token_that_is_none_is_refused(ada: Person) -> None:
+    cases: list[str] = [
+        "",
+        "x",
+        "00",
+        "0" * 64,
+        "0" * 128,
+        "0" * 127,
+    ]
+    for wrong in cases:
+        form = ada.open("/settings/account").form("Create organisation")
+        assert ada.send(form, token=wrong).status_code == 403

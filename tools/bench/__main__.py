@@ -6,11 +6,9 @@ import importlib
 NAMES = (
     "freeze_state",
     "compat",
-    "credentials",
     "mcp",
     "webhooks",
     "pushes",
-    "fan_out",
     "two_installations",
     "overview",
     "pages",

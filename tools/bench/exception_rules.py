@@ -11,10 +11,9 @@ from typing import Any
 
 from sqlalchemy import create_engine, text
 
-from tools.bench.fan_out import conclusions, memory_mb
 from tools.bench.seeding import Account, plain
-from tools.bench.servers import cpu_seconds, machine
-from tools.bench.stack import INSTALLATION, LOGIN, Stack, scaled, serving, wait_for_rest, warm
+from tools.bench.servers import cpu_seconds, machine, memory_mb
+from tools.bench.stack import INSTALLATION, LOGIN, Stack, conclusions, scaled, serving, wait_for_rest, warm
 from tools.bench.writes import until
 
 SIZES = (scaled(1000), scaled(5000))

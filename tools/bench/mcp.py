@@ -141,7 +141,7 @@ def main() -> None:
     """Measure and print."""
     with storage() as stores:
         key = seed(stores.database_url)
-        [jwt] = sign_in(stores.database_url, 1)
+        jwt = sign_in(stores.database_url)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(compare(stores, key, jwt))
 

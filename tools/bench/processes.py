@@ -16,10 +16,9 @@ from typing import Any
 
 import requests
 
-from tools.bench.fan_out import conclusions
 from tools.bench.seeding import Account, plain
 from tools.bench.servers import cpu_seconds, machine
-from tools.bench.stack import INSTALLATION, LOGIN, Stack, scaled, serving, wait_for_rest, warm
+from tools.bench.stack import INSTALLATION, LOGIN, Stack, conclusions, scaled, serving, wait_for_rest, warm
 
 REPOSITORIES, HEADS = 60, 3
 ROUNDS = scaled(120)

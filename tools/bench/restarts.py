@@ -19,10 +19,9 @@ from pathlib import Path
 
 import requests
 
-from tools.bench.fan_out import conclusions
 from tools.bench.seeding import Account, plain
 from tools.bench.servers import cpu_seconds, free_port, machine, process, wait_for, web
-from tools.bench.stack import INSTALLATION, LOGIN, Stack, scaled, serving, warm
+from tools.bench.stack import INSTALLATION, LOGIN, Stack, conclusions, scaled, serving, warm
 from tools.bench.writes import until
 from tools.embedded.processes import Program, start_child, stop_child
 

@@ -103,6 +103,14 @@ def cpu_seconds(process_id: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def memory_mb(process_id: int) -> float:
+    """Return the largest resident size, in MB, among a process and those that it has started."""
+    children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
+    statuses = [Path(f"/proc/{each}/status").read_text() for each in (process_id, *children)]
+    lines = (line for status in statuses for line in status.splitlines() if line.startswith("VmRSS"))
+    return max(int(line.split()[1]) / 1024 for line in lines)
+
+
 @contextmanager
 def web(application: str, environment: Mapping[str, str], ready: str, port: int = 0) -> Iterator[WebServer]:
     """Serve an ASGI application under gunicorn, and yield the server once `ready` answers."""

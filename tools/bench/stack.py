@@ -6,6 +6,7 @@
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -164,3 +165,9 @@ def _identity(home: Path) -> tuple[dict[str, str], Path]:
         "LOG_LEVEL": "WARNING",
     }
     return environment, public
+
+
+def conclusions(stack: Stack) -> dict[str, int]:
+    """Count what GitHub shows on open heads, by conclusion."""
+    heads = stack.control("GET", "/checks")["heads"]
+    return dict(Counter(check["conclusion"] for head in heads for check in head["checks"].values()))

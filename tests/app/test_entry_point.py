@@ -66,7 +66,7 @@ def test_command_rejects_unknown_options(name: str, capsys: pytest.CaptureFixtur
     assert f"python -m app {name}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["worker"], ["migrate"], ["audit", "verify"], ["plan", "a", "team"]])
+@pytest.mark.parametrize("arguments", [["worker"], ["migrate"], ["audit", "verify"], ["plan", "a", "team"], ["client"]])
 def test_command_ends_with_3_when_database_url_is_missing(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -224,9 +224,6 @@ class TestAuthorizationAttacks:
             assert asked.confirm(form, **headers).status_code == 403, headers
         assert names(asked.harness.fake_github) == {}
 
-    def test_authorization_form_of_the_same_origin_is_accepted(self, asked: Asked) -> None:
-        assert asked.confirm(form_of(asked.look(asked.go())), Origin=WEB).status_code == 200
-
     @pytest.mark.parametrize("token", ["", "0" * 64])
     def test_authorization_form_without_its_token_is_refused(self, asked: Asked, token: str) -> None:
         form = {**form_of(asked.look(asked.go())), "token": token}

@@ -173,13 +173,6 @@ class TestRejections:
             read_arguments(arguments)
         assert ended.value.code == 2
 
-    def test_client_command_without_configuration_ends_with_3(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        monkeypatch.delenv("DATABASE_URL", raising=False)
-        assert main([]) == 3
-        assert "DATABASE_URL is required" in capsys.readouterr().err
-
 
 def test_blocked_device_gets_no_connection(session: Session, http: httpx.Client, acme: Organization) -> None:
     """A device has no document: its name is its id."""

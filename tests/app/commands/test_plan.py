@@ -153,11 +153,3 @@ def test_plan_command_with_invalid_arguments_ends_with_2(arguments: list[str]) -
     with pytest.raises(SystemExit) as ended:
         read_arguments(arguments)
     assert ended.value.code == 2
-
-
-def test_plan_command_without_configuration_ends_with_3(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("DATABASE_URL", raising=False)
-    assert main(["acme", "team"]) == 3
-    assert "DATABASE_URL is required" in capsys.readouterr().err

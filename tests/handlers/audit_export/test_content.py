@@ -118,14 +118,13 @@ class TestExportContent:
         assert [row["requestId"] for row in rows_of(viewer.get(PATH))] == ["req_89"]
         assert len(rows_of(viewer.get(PATH, **{"from": text_of(now - timedelta(days=300))}))) == 1
 
-    @pytest.mark.parametrize(
-        "name", ['He said "no", twice', "two\nlines", "two\r\nlines", "ünïcödé 冻结 🥶", " spaces ", "\\.", ""]
-    )
-    def test_names_with_special_characters_survive_the_export(self, acme: Tenant, session: Session, name: str) -> None:
-        entry(session, acme.organization, actor={**ADA, "name": name}, details={"name": name})
-        (row,) = rows_of(acme.person("viewer").get(PATH))
-        assert row["actorName"] == name
-        assert json.loads(row["details"]) == {"name": name}
+    def test_names_with_special_characters_survive_the_export(self, acme: Tenant, session: Session) -> None:
+        names = ['He said "no", twice', "two\nlines", "two\r\nlines", "ünïcödé 冻结 🥶", " spaces ", "\\.", ""]
+        for name in names:
+            entry(session, acme.organization, actor={**ADA, "name": name}, details={"name": name})
+        rows = rows_of(acme.person("viewer").get(PATH))
+        assert sorted(row["actorName"] for row in rows) == sorted(names)
+        assert all(json.loads(row["details"]) == {"name": row["actorName"]} for row in rows)
 
     def test_export_contains_no_formula_cells(self, acme: Tenant, session: Session) -> None:
         cells = [

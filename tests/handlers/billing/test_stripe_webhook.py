@@ -134,7 +134,7 @@ def test_event_about_prices_has_them_read(http: httpx.Client, shop: Shop, wakeup
     assert [each["unitAmount"] for each in listed] == [5900, 19900]
 
 
-@pytest.mark.parametrize("order", ["sent", "reversed", "shuffled", "doubled"])
+@pytest.mark.parametrize("order", ["reversed", "doubled"])
 def test_events_in_any_order_end_in_the_same_state(shop: Shop, clock: MovableClock, order: str) -> None:
     press(shop.open_checkout(), card=VISA)
     shop.work()
@@ -142,7 +142,7 @@ def test_events_in_any_order_end_in_the_same_state(shop: Shop, clock: MovableClo
     shop.pass_time(days=31, hours=2)
     assert shop.fake.sender.release(order) > 5
     assert shop.fake.sender.drain()
-    assert all(each.is_delivered for each in shop.fake.sender.deliveries.values()) or order == "sent"
+    assert all(each.is_delivered for each in shop.fake.sender.deliveries.values())
     shop.work()
     assert shop.billing()["subscription"]["state"] == "past_due"
     assert shop.plan() == ("team", "stripe")

@@ -110,17 +110,15 @@ class TestCreateException:
         assert ended["sharedHeadWith"] == []
         assert "sharedHeadWith" not in entries(session)[-1].details
 
-    @asking
     @pytest.mark.parametrize(
-        "named",
+        ("path", "named"),
         [
-            {"pullRequest": "{github}/acme/web/pull/7/files"},
-            {"pullRequest": "Acme/Web#7"},
-            {"pullRequest": "7", "repo": "acme/web"},
-            {"pullRequest": "#7"},
-            {"pullRequest": "acme/web#7", "repo": "acme/web"},
+            ("/v1/exceptions", {"pullRequest": "{github}/acme/web/pull/7/files"}),
+            ("/v1/exceptions", {"pullRequest": "Acme/Web#7"}),
+            ("/v1/exceptions", {"pullRequest": "7", "repo": "acme/web"}),
+            ("/v1/exceptions", {"pullRequest": "#7"}),
+            ("/v1/exception-requests", {"pullRequest": "acme/web#7", "repo": "acme/web"}),
         ],
-        ids=str,
     )
     def test_grant_accepts_a_pull_request_by_address_name_or_number(
         self,

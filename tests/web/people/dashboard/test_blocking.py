@@ -239,7 +239,6 @@ class TestOtherPages:
         ("causes", "sentence", "reason"),
         [
             ((lose_rule, None), "1 of 2 frozen branches is not blocked.", NO_RULE),
-            ((allow_deletion, allow_deletion), "All 2 frozen branches are blocked only in part", DELETION),
             ((forget_rules,), "It is not known whether the frozen branch is blocked.", NOT_READ),
             ((succeed,), "The frozen branch is not blocked yet.", WRITING),
         ],
@@ -274,9 +273,7 @@ class TestOtherPages:
     @pytest.mark.parametrize(
         ("cause", "sentence", "reason"),
         [
-            (lose_rule, "The branch is not blocked.", NO_RULE),
             (allow_deletion, "The branch is blocked only in part.", DELETION),
-            (read_long_ago, "It is not known whether the branch is blocked.", "could not be read for a while"),
             (succeed, "The branch is not blocked yet.", WRITING),
         ],
     )

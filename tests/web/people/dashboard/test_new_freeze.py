@@ -78,7 +78,6 @@ class TestPlanning:
         [
             ("weekly", "Every Friday, from 18:00 to 08:00 3 days later (UTC)"),
             ("monthly", "On the 2nd of every month, from 18:00 to 08:00 3 days later (UTC)"),
-            ("yearly", "On the 2nd of January every year, from 18:00 to 08:00 3 days later (UTC)"),
         ],
     )
     def test_freeze_that_repeats_says_when_before_it_is_planned(

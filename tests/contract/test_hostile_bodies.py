@@ -231,22 +231,13 @@ def test_hostile_body_is_refused_at_little_cost_everywhere(edge: Edge) -> None:
         assert_wholes_bounded(edge, operation)
 
 
-def test_hostile_property_is_refused_at_little_cost(edge: Edge) -> None:
-    fills = {name: FILLS[name] for name in ("unknown keys", "numbers", "strings")}
-    _fill_positions(edge, positions_of([CONTRACT.operations["create_freeze"]]), fills)
-
-
 @pytest.mark.check
 @pytest.mark.slow(14)
-def test_hostile_property_of_any_shape_is_refused_at_little_cost(edge: Edge) -> None:
-    _fill_positions(edge, positions_of(OPERATIONS), FILLS)
-
-
-def _fill_positions(edge: Edge, found: Iterable[tuple[Operation, Position]], fills: dict[str, Fill]) -> None:
+def test_hostile_property_is_refused_at_little_cost(edge: Edge) -> None:
     applications: dict[str, Application] = {}
-    for operation, position in found:
+    for operation, position in positions_of(OPERATIONS):
         application = applications.setdefault(operation.id, application_of(edge, operation))
-        for name, fill in fills.items():
+        for name, fill in FILLS.items():
             assert_bounded(
                 application, operation, f"{name} at {position.path}", position.filled(fill(operation.body_limit - 2000))
             )

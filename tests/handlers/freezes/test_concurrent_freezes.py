@@ -10,6 +10,7 @@ from tests.harness.concurrency import at_once
 CALLERS = 30
 
 
+@pytest.mark.check
 @pytest.mark.usefixtures("web", "api")
 def test_none_of_30_concurrent_freezes_and_lifts_finds_the_service_busy(acme: Tenant) -> None:
     callers = [acme.key("freeze:read", "freeze:write") for _ in range(CALLERS)]

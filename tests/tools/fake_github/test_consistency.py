@@ -5,6 +5,7 @@ from collections import defaultdict
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -15,6 +16,8 @@ from tools.fake_github.model.protection import merge_violations
 from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.model.world import Actor, World
+
+pytestmark = pytest.mark.check
 
 CHECK = "change-freeze/main"
 BRANCHES = ("main", "next", "change-1", "change-2", "change-3")

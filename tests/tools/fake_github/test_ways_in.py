@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, seed, settings
 
 from tests.harness.random_seed import chosen_seed
@@ -38,6 +39,7 @@ def no_deletions(branch: str) -> dict[str, Any]:
     return {"name": "Keep", "enforcement": "active", "conditions": conditions, "rules": [{"type": "deletion"}]}
 
 
+@pytest.mark.check
 @seed(chosen_seed())
 @settings(max_examples=60, deadline=None, database=None)
 @given(drawn=worlds)

@@ -54,7 +54,8 @@ def record_intent(
 ) -> None:
     """Record what is about to be written: all branches that it may name then, and what is created or required.
 
-    Without a `stop`, one that is on goes on counting as perhaps required, and as not in force.
+    Without a `stop`, one that is on goes on counting as perhaps required, and as not in force. One that only ceases to
+    name some branches holds the others meanwhile, whatever the answer is.
     """
     row = facts.row(uow)
     row.name(facts.named | facts.wanted)
@@ -69,7 +70,8 @@ def record_intent(
         row.stop_passed = []
     if stop is not None or facts.stop is not None:
         row.stop_context = stop or facts.stop
-        row.stop_written_at = row.stop_in_force_at = None
+        if not facts.goes_on(stop):
+            row.stop_written_at = row.stop_in_force_at = None
 
 
 def _end_count(uow: UnitOfWork, facts: RulesetFacts, refs: Collection[Ref] | None) -> None:

@@ -98,6 +98,10 @@ class RulesetFacts:
             return self.stop
         return stop_context(secrets.token_hex(8))
 
+    def goes_on(self, stop: str | None) -> bool:
+        """Return whether the ruleset, if it is written with this context, holds all the time what it must name."""
+        return stop is not None and stop == self.stop and self.stop_in_force_at is not None and self.wanted <= self.named
+
     def ruleset(self, stop: Stop | None, name: str = NAME) -> dict[str, Any]:
         """Return the JSON of a new ruleset, as it must be."""
         return wanted_ruleset(_names(self.wanted), name, stop, self._ids(self.wanted))

@@ -17,23 +17,34 @@ from tests.jobs.stops.truths import assert_honest, come_right
 Scope = dict[str, Any]
 
 
-class InterruptedUnits(UnitOfWorkFactory):
-    """Units of a worker: before its n-th transaction something else happens."""
+class WatchedUnits(UnitOfWorkFactory):
+    """Units of a worker: something is looked at before each transaction."""
 
-    def __init__(self, uow_factory: UnitOfWorkFactory, left: int, happens: Callable[[], object]) -> None:
+    def __init__(self, uow_factory: UnitOfWorkFactory, looks: Callable[[], object]) -> None:
         super().__init__(uow_factory.engine, uow_factory.clock, uow_factory.wakeups, uow_factory.ports)
-        self.left = left
-        self.happens = happens
+        self.looks = looks
 
     @contextmanager
     def open(
         self, caller: Caller, *, read_only: bool = False, authorize: Authorize | None = None
     ) -> Iterator[UnitOfWork]:
+        self.looks()
+        with super().open(caller, read_only=read_only, authorize=authorize) as uow:
+            yield uow
+
+
+class InterruptedUnits(WatchedUnits):
+    """Units of a worker: before its n-th transaction something else happens."""
+
+    def __init__(self, uow_factory: UnitOfWorkFactory, left: int, happens: Callable[[], object]) -> None:
+        super().__init__(uow_factory, self._count)
+        self.left = left
+        self.happens = happens
+
+    def _count(self) -> None:
         self.left -= 1
         if self.left == 0:
             self.happens()
-        with super().open(caller, read_only=read_only, authorize=authorize) as uow:
-            yield uow
 
 
 def run(harness: Harness, units: UnitOfWorkFactory) -> None:
@@ -144,3 +155,12 @@ def lift_before_a_restore_is_confirmed(
         record_shown(uow)
     confirm_restore(harness.jobs, by="grace@example.com")
     come_right(harness)
+
+
+def work_for(harness: Harness, seconds: int, sees: Callable[[], object]) -> None:
+    """Do what is due for stops in this time; something is looked at before each transaction, and after the last."""
+    for _ in range(0, seconds, 2):
+        while stop_due(WatchedUnits(harness.jobs, sees), harness.github):
+            pass
+        sees()
+        pass_time(harness, timedelta(seconds=2))

@@ -22,6 +22,7 @@ from tests.jobs.stops.requests import (
     times,
     ways,
 )
+from tests.jobs.stops.stories import work_for
 
 
 def test_nothing_merges_once_a_freeze_is_blocked_although_no_check_is_written(web: Harness) -> None:
@@ -164,6 +165,25 @@ def test_lift_of_one_of_two_freezes_frees_its_branch_alone(web: Harness) -> None
     web.lift(other)
     stop(web)
     assert ways(web) == set()
+    assert ways(web, "next") >= {"merge", "push"}
+    assert len(required(web)) == 1
+
+
+def test_stop_that_ceases_to_name_a_branch_holds_the_others_meanwhile(web: Harness) -> None:
+    stop_from(web, delay=RULESET_DELAY)
+    web.freeze(branch(web))
+    other = web.freeze(branch(web, "next"))
+    stop(web)
+    pass_time(web, RULESET_DELAY)
+    stop(web)
+    web.lift(other)
+
+    def sees() -> None:
+        assert ways(web) == set()
+        assert web.sql("SELECT FROM freezes WHERE ended_at IS NULL AND blocked_at IS NULL") == []
+
+    sees()
+    work_for(web, 40, sees)
     assert ways(web, "next") >= {"merge", "push"}
     assert len(required(web)) == 1
 

@@ -34,19 +34,26 @@ class FrozenBranch:
     repository_id: str = ""
 
 
-def needs_stop(branches: Collection[FrozenBranch], *, is_on: bool, refused_at: datetime | None) -> bool:
-    """Return whether a repository with these frozen branches needs a stop.
+def stoppable(branches: Collection[FrozenBranch], refused_at: datetime | None) -> tuple[FrozenBranch, ...]:
+    """Return those of a repository's frozen branches that may be stopped.
+
+    After people have ended a stop, a branch is stopped again only for a freeze of it that started later.
+    """
+    return tuple(each for each in branches if refused_at is None or each.frozen_at > refused_at)
+
+
+def needs_stop(branches: Collection[FrozenBranch], *, is_on: bool) -> bool:
+    """Return whether a repository needs a stop, of whose frozen branches these may be stopped.
 
     A stop begins only where a rule in force requires our check, so that nothing opens when it ends; one that is on goes
-    on while any `success` stands. After people have ended a stop, only freezes that started later begin another.
+    on while any `success` stands.
     """
-    standing = [each for each in branches if each.facts.standing and not (each.facts.removed or each.facts.archived)]
-    if is_on:
-        return bool(standing)
-    return any(
-        each.facts.required and each.facts.reading == "current" and (refused_at is None or each.frozen_at > refused_at)
-        for each in standing
-    )
+    standing = [each.facts for each in branches if _stands(each)]
+    return any(is_on or (facts.required and facts.reading == "current") for facts in standing)
+
+
+def _stands(branch: FrozenBranch) -> bool:
+    return branch.facts.standing and not (branch.facts.removed or branch.facts.archived)
 
 
 Names = frozenset[str]
@@ -76,3 +83,11 @@ def covered_by(frozen: Mapping[str, Names], names: Names) -> tuple[Names, list[s
         return frozenset(), []
     most = max(counts, key=lambda each: (counts[each], len(each), sorted(each)))
     return most, sorted(repository_id for repository_id, each in frozen.items() if most <= each)
+
+
+def opened_by(branches: Collection[FrozenBranch], names: Names, kept: Names) -> bool:
+    """Return whether something could merge into these branches of a repository, were its organisation's stop changed.
+
+    The stop names `names` there, and would name those that are `kept`.
+    """
+    return any(each.name in names - kept and _stands(each) for each in branches)

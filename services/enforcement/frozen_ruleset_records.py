@@ -5,6 +5,7 @@ what is created: a process that dies, and a lost answer, leave nothing that is n
 count as closed, or as stopped, before that is so at GitHub.
 """
 
+import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from sqlalchemy import CursorResult, select, text, tuple_
 
 from models.enforcement import OrganizationStop, Ref
 from models.repositories import WatchedBranch
+from rules.freezes.check_names import stop_context
 from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import REQUEST
 from services.enforcement.ruleset_facts import RulesetFacts, read_again
@@ -42,6 +44,12 @@ _RECALL = text(f"""
         organization_stop_id = CASE WHEN :every OR s.repository_id = ANY(:kept) THEN s.organization_stop_id END
     WHERE s.organization_stop_id = :stop
       AND (:every OR s.repository_id = ANY(:changed) OR s.repository_id <> ALL(:kept))
+""")  # noqa: S608 - a constant
+_BEGIN_OWN = text(f"""
+    UPDATE frozen_branch_rulesets s
+    SET stop_context = :context, stop_written_at = NULL, stop_in_force_at = NULL, stop_passed = '{{}}',
+        may_stop = true, due_at = {REQUEST.format(row="s")}, attempts = 0
+    WHERE s.organization_stop_id = :stop AND s.repository_id = ANY(:leaving) AND s.stop_context IS NULL
 """)  # noqa: S608 - a constant
 _REFUSE = text("""
     UPDATE frozen_branch_rulesets SET stop_refused_at = :now, organization_stop_id = NULL
@@ -174,6 +182,15 @@ def recall(uow: UnitOfWork, stop_id: str, kept: Collection[Ref] | None, changed:
     uow.session.flush()
     if cast(CursorResult[Any], uow.session.execute(_RECALL, values)).rowcount:
         uow.wake(STOPS_JOB)
+
+
+def begin_own_stops(uow: UnitOfWork, facts: RulesetFacts) -> None:
+    """Have repositories that leave their organisation's stop begin stops of their own, which it waits for."""
+    if facts.leaving:
+        context = stop_context(secrets.token_hex(8))
+        values = {"stop": facts.key, "leaving": sorted(facts.leaving), "context": context, "now": uow.now}
+        if cast(CursorResult[Any], uow.session.execute(_BEGIN_OWN, values)).rowcount:
+            uow.wake(STOPS_JOB)
 
 
 def audit_change(uow: UnitOfWork, place: str, facts: RulesetFacts, ruleset_id: int, change: Change) -> None:

@@ -5,7 +5,8 @@ stop than `GitHubLimits.shared_above`, they leave it to one row of `organization
 place as a repository is (`stops.py`): its need and its branches follow from the repositories that left it their stop.
 
 A repository has a stop of its own again (`recall`) where the organisation's ruleset cannot be written, or where other
-branches are frozen there now. Once that is in force, the organisation's ruleset names the repository no more.
+branches are frozen there now, also where some were freed (`begin_own_stops`). Once that is in force, the organisation's
+ruleset names the repository no more.
 """
 
 from collections.abc import Sequence

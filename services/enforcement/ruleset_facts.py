@@ -5,19 +5,20 @@ What they must be follows each time from freezes and records of checks.
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
+from itertools import product
 from typing import Any, Literal
 
-from sqlalchemy import select, text
+from sqlalchemy import Row, select, text
 
 from models.enforcement import FrozenBranchRuleset, OrganizationStop, Ref
 from models.freezes import IN_FORCE
 from models.repositories import Repository
 from rules.freezes.blocking import BlockingFacts
 from rules.freezes.check_names import stop_context
-from rules.freezes.stops import FrozenBranch, covered_by, needs_stop
+from rules.freezes.stops import FrozenBranch, Names, covered_by, needs_stop, opened_by, stoppable
 from rules.rulesets.frozen_branches import NAME, Stop, holds, restored_ruleset, wanted_ruleset
 from rules.rulesets.needs import Level
 from services.core.unit_of_work import UnitOfWork
@@ -25,6 +26,9 @@ from services.verdicts.blocking_facts import FROM, FROZEN_KEY, IS_FROZEN
 
 Model = type[FrozenBranchRuleset | OrganizationStop]
 Left = Literal["no", "beginning", "in force"]
+PATIENCE = timedelta(seconds=15)
+"""How much longer than the delay of rulesets a repository's own stop may take to be seen, before its organisation's
+ceases to hold it: until then branches that are not frozen any more may be stopped as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class RulesetFacts:
     named: frozenset[Ref]
     """The branches that it may name."""
     frozen: tuple[FrozenBranch, ...]
-    """Those that it must name, which are frozen now, in the order of their names."""
+    """Those for which it is needed, which are frozen now, in the order of their names."""
     repositories: Mapping[str, RepositoryIds]
     """Of those that it names, or must, by our id."""
     stop: str | None
@@ -63,6 +67,8 @@ class RulesetFacts:
     """The repositories whose checks have to be written again once the stop is off (`stop_ending_at`)."""
     left: Left = "no"
     """Whether the repository leaves its stop to its organisation, and whether that is in force."""
+    leaving: frozenset[str] = frozenset()
+    """The repositories that an organisation's ruleset names until stops of their own hold what it would open."""
 
     @property
     def level(self) -> Level:
@@ -71,8 +77,11 @@ class RulesetFacts:
 
     @property
     def wanted(self) -> frozenset[Ref]:
-        """The branches that the ruleset must name."""
-        return frozenset((each.repository_id, each.name) for each in self.frozen)
+        """The branches that the ruleset must name: the product of repositories and names.
+
+        While repositories are `leaving`, branches are among them that are not frozen any more.
+        """
+        return frozenset(product({each.repository_id for each in self.frozen}, {each.name for each in self.frozen}))
 
     @property
     def is_absent(self) -> bool:
@@ -82,12 +91,17 @@ class RulesetFacts:
     @property
     def is_seen(self) -> bool:
         """Whether the stop was seen in force on every frozen branch."""
-        return all(each.stop == self.stop for each in self.frozen)
+        return all(each.stop == self.stop for each in self.staying)
+
+    @property
+    def staying(self) -> list[FrozenBranch]:
+        """The frozen branches that this stop is to hold; those of others have, or will have, another one."""
+        return [each for each in self.frozen if each.repository_id not in self.leaving]
 
     @property
     def is_reported(self) -> bool:
         """Whether GitHub has reported a change of rules since the stop was found in force."""
-        times = (each.reported_at for each in self.frozen)
+        times = (each.reported_at for each in self.staying)
         return self.stop_in_force_at is not None and any(at is not None and at > self.stop_in_force_at for at in times)
 
     def next_stop(self) -> str | None:
@@ -100,7 +114,8 @@ class RulesetFacts:
 
     def goes_on(self, stop: str | None) -> bool:
         """Return whether the ruleset, if it is written with this context, holds all the time what it must name."""
-        return stop is not None and stop == self.stop and self.stop_in_force_at is not None and self.wanted <= self.named
+        is_same = stop is not None and stop == self.stop
+        return is_same and self.stop_in_force_at is not None and self.wanted <= self.named
 
     def ruleset(self, stop: Stop | None, name: str = NAME) -> dict[str, Any]:
         """Return the JSON of a new ruleset, as it must be."""
@@ -156,7 +171,9 @@ _LEFT = text("""
     WHERE s.repository_id = ANY(:repositories) AND s.stop_context IS NULL
 """)
 _SHARING = text("""
-    SELECT s.organization_stop_id AS stop, s.repository_id
+    SELECT s.organization_stop_id AS stop, s.repository_id, s.stop_refused_at,
+        r.id = ANY(o.repository_ids) AND s.last_error_code IS NULL
+        AND coalesce(s.stop_written_at > :impatient, true) AS may_leave
     FROM frozen_branch_rulesets s
     JOIN repositories r ON r.id = s.repository_id
     JOIN organization_stops o ON o.id = s.organization_stop_id AND o.installation_id = r.installation_id
@@ -178,35 +195,60 @@ def read_facts(uow: UnitOfWork, repository_ids: Collection[str]) -> list[Ruleset
     )
     for row in rows:
         branches = tuple(frozen.get(row.repository_id, ()))
+        stopped = stoppable(branches, row.stop_refused_at)
         makes = partial(_facts, row, row.repository_id, {row.repository_id: repositories[row.repository_id]})
         above = left.get(row.repository_id)
-        covered = above is not None and {each.name for each in branches} <= set(above.branch_names)
+        covered = above is not None and {each.name for each in stopped} <= set(above.branch_names)
         if above is not None and covered and (above.in_force or above.works):
             left_to: Left = "in force" if above.in_force else "beginning"
             found.append(makes(branches, [row.repository_id], needs=False, left=left_to))
         else:
-            needs = needs_stop(branches, is_on=row.stop_context is not None, refused_at=row.stop_refused_at)
-            found.append(makes(branches, [row.repository_id], needs=needs))
+            stops = row.may_stop or row.stop_context is not None or row.stop_ending_at is not None
+            needs = stops and needs_stop(stopped, is_on=row.stop_context is not None)
+            found.append(makes(stopped if needs else branches, [row.repository_id], needs=needs))
     return found
 
 
 def read_organization_facts(uow: UnitOfWork, stop_ids: Collection[str]) -> list[RulesetFacts]:
-    """Return the facts of organisations' stops, in the order of their ids; without a need, they must name nothing."""
+    """Return the facts of organisations' stops, in the order of their ids; without a need, they must name nothing.
+
+    A repository in which other branches are frozen now than it would go on naming stays until a stop of its own holds.
+    """
     ids = list(stop_ids)
-    sharing: dict[str, list[str]] = {}
-    for row in uow.session.execute(_SHARING, {"stops": ids}):
-        sharing.setdefault(row.stop, []).append(row.repository_id)
-    frozen = _read_frozen(uow, [each for shared in sharing.values() for each in shared])
+    sharing: dict[str, list[Row[Any]]] = {}
+    values = {"stops": ids, "impatient": uow.now - uow.dependencies.github_limits.ruleset_delay - PATIENCE}
+    for row in uow.session.execute(_SHARING, values):
+        sharing.setdefault(row.stop, []).append(row)
+    frozen = _read_frozen(uow, [row.repository_id for rows in sharing.values() for row in rows])
     found: list[RulesetFacts] = []
     query = select(OrganizationStop).where(OrganizationStop.id.in_(ids)).order_by(OrganizationStop.id)
     for stop in uow.session.scalars(query.execution_options(populate_existing=True)):
-        shared = {each: frozenset(branch.name for branch in frozen.get(each, ())) for each in sharing.get(stop.id, ())}
-        names, members = covered_by(shared, frozenset(stop.branch_names))
-        branches = tuple(branch for each in members for branch in frozen[each] if branch.name in names)
-        needs = needs_stop(branches, is_on=stop.stop_context is not None, refused_at=None)
-        repositories = _read_ids(uow, {*stop.repository_ids, *members})
-        found.append(_facts(stop, stop.id, repositories, branches if needs else (), stop.freed_ids, needs=needs))
+        rows = sharing.get(stop.id, ())
+        shared = {row.repository_id: stoppable(frozen.get(row.repository_id, ()), row.stop_refused_at) for row in rows}
+        leaving, branches = _named(stop, shared, {row.repository_id for row in rows if row.may_leave})
+        needs = needs_stop(branches, is_on=stop.stop_context is not None)
+        repositories = _read_ids(uow, {*stop.repository_ids, *(each.repository_id for each in branches)})
+        facts = _facts(stop, stop.id, repositories, branches if needs else (), stop.freed_ids, needs=needs)
+        found.append(replace(facts, leaving=leaving if needs else frozenset()))
     return found
+
+
+def _named(
+    stop: OrganizationStop, shared: Mapping[str, tuple[FrozenBranch, ...]], may_leave: Collection[str]
+) -> tuple[frozenset[str], tuple[FrozenBranch, ...]]:
+    """Return the repositories that wait for stops of their own, and the frozen branches that the ruleset names."""
+    named = frozenset(stop.branch_names)
+    frozen = {key: frozenset(each.name for each in branches) for key, branches in shared.items()}
+    names, members = covered_by(frozen, named)
+    kept: dict[str, Names] = dict.fromkeys(members, names)
+    leaving = frozenset(
+        key for key in may_leave if stop.stop_context and opened_by(shared[key], named, kept.get(key, frozenset()))
+    )
+    names = names.union(*(frozen[key] & named for key in leaving))
+    if leaving:  # what it did not name yet must be frozen
+        members = [key for key in members if key in stop.repository_ids or names <= frozen[key]]
+    chosen = {*members, *leaving}
+    return leaving, tuple(each for key in sorted(chosen) for each in shared[key] if each.name in names)
 
 
 def _read_frozen(uow: UnitOfWork, repository_ids: Collection[str]) -> dict[str, list[FrozenBranch]]:

@@ -33,6 +33,7 @@ from services.enforcement.frozen_branches import (
 )
 from services.enforcement.frozen_ruleset_records import (
     audit_change,
+    begin_own_stops,
     branch_ids,
     probe_named,
     recall,
@@ -109,6 +110,7 @@ class StopBatch:
         with self._transaction() as uow:
             confirmed = is_confirmed(uow.session)
             for facts in self._read(uow, self.rows):
+                begin_own_stops(uow, facts)
                 step = next_step(facts, uow.now, uow.ports[GitHubLimits].ruleset_delay)
                 if step.action == "write":
                     due.append(facts)
@@ -231,10 +233,8 @@ class StopBatch:
     def _read(self, uow: UnitOfWork, keys: Collection[str]) -> list[RulesetFacts]:
         """Return the facts of rulesets; where no administrator authorises them any more, ours has to be empty."""
         found = (read_facts if self._model is FrozenBranchRuleset else read_organization_facts)(uow, keys)
-        return [
-            each if self.rows[each.key].authorized else replace(each, frozen=(), needs_stop=False, left="no")
-            for each in found
-        ]
+        nothing: dict[str, Any] = {"frozen": (), "needs_stop": False, "left": "no", "leaving": frozenset()}
+        return [each if self.rows[each.key].authorized else replace(each, **nothing) for each in found]
 
     def _plan_known(self, known: Sequence[RulesetFacts], found: Mapping[str, dict[str, Any]]) -> list[_Write]:
         """Return what has to be written of the rulesets that were found, in which nothing but ours is."""

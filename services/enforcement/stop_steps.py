@@ -40,14 +40,15 @@ def next_step(facts: RulesetFacts, now: datetime, delay: timedelta) -> StopStep:
         if left <= timedelta(0) or not is_on:
             return StopStep("write_again") if left <= timedelta(0) else StopStep("wait", left)
     if facts.is_seen and not facts.is_reported:
-        return StopStep("wait" if facts.stop_in_force_at is not None else "count", HELD_FOR)
+        wait = READ_AGAIN if facts.leaving else HELD_FOR
+        return StopStep("wait" if facts.stop_in_force_at is not None else "count", wait)
     return StopStep("write") if facts.stop_in_force_at is not None else _look_for(facts, now, delay)
 
 
 def _look_for(facts: RulesetFacts, now: datetime, delay: timedelta) -> StopStep:
     """Return what to do until a stop that was written is seen; if rules do not show it in time, people changed it."""
     effective_at = (facts.stop_written_at or now) + delay
-    read_at = (each.read_at for each in facts.frozen if each.stop != facts.stop)
+    read_at = (each.read_at for each in facts.staying if each.stop != facts.stop)
     missed_at = [at for at in read_at if at is not None and at >= effective_at]
     left = max([effective_at, *(at + HELD_FOR for at in missed_at)]) - now
     if left > timedelta(0):

@@ -13,8 +13,9 @@ say what GitHub may have; what is needed is computed each time, from freezes and
 - **Off**, when no `success` stands on a frozen branch any more, or no branch is frozen. The branches cease to count as
   stopped first. GitHub does not look again at what waits for a rule, so the checks of heads with auto-merge, and of
   commits of a merge queue, are then written again.
-- **Refused.** Where people have disabled or deleted the ruleset while its stop was in force, only a freeze that starts
-  later is stopped again, by whatever ruleset. What they loosened otherwise is put right.
+- **Refused.** Where people have disabled or deleted the ruleset while its stop was in force, a branch is stopped again
+  only for a freeze of it that starts later, by whatever ruleset; while that of the repository stops others, it does not
+  name those that were refused. What they loosened otherwise is put right.
 """
 
 from integrations.github import GitHub

@@ -32,7 +32,7 @@ def by_hand(level: str) -> str:
 
 def _needs(facts: BlockingFacts) -> bool:
     branch = FrozenBranch("", "", facts, datetime.min.replace(tzinfo=UTC), None)
-    return needs_stop([branch], is_on=True, refused_at=None)
+    return needs_stop([branch], is_on=True)
 
 
 def _is_open(facts: BlockingFacts) -> bool:

@@ -197,7 +197,9 @@ def test_people_can_end_a_stop(
     stop(web)
     assert len(required(web)) == 1
     assert entering(web, "next") == set()
+    assert entering(web, "main") >= {"merge", "push"}
     come_right(web)
+    assert ways(web) == set()
 
 
 @every

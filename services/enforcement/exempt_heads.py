@@ -15,6 +15,7 @@ from sqlalchemy import Row, select, text
 from integrations.github import CheckWrite, GitHubError, InstallationClient
 from models.pull_requests import QueuedCommit
 from rules.freezes.check_text import EXEMPT_SUMMARY, EXEMPT_TITLE
+from rules.freezes.pull_references import page_of_pulls
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement.ruleset_facts import RulesetFacts
 from services.verdicts.facts import active_exceptions, freezes_of
@@ -43,6 +44,8 @@ class ExemptHead:
     """Of the ruleset that requires it, or will."""
     context: str
     commit: Commit
+    numbers: tuple[int, ...] = ()
+    """Of the pull requests that would be merged with it, in order."""
 
     @property
     def key(self) -> str:
@@ -55,10 +58,11 @@ def key_of(commit: Commit) -> str:
     return ":".join(commit)
 
 
-def exempt_heads(uow: UnitOfWork, rulesets: Sequence[RulesetFacts]) -> dict[str, list[Commit]]:
+def exempt_heads(uow: UnitOfWork, rulesets: Sequence[RulesetFacts]) -> dict[str, dict[Commit, tuple[int, ...]]]:
     """Return, by key of the ruleset, the commits that may have the context of a stop of its frozen branches, in order.
 
-    Where a ruleset covers several repositories, each commit of one counts for the branches of that one.
+    Each has the numbers of the pull requests that would be merged with it. Where a ruleset covers several repositories,
+    each commit of one counts for the branches of that one.
     """
     names = {branch.id: branch.name for facts in rulesets for branch in facts.frozen}
     places = {branch.id: (facts.key, branch.repository_id) for facts in rulesets for branch in facts.frozen}
@@ -67,22 +71,25 @@ def exempt_heads(uow: UnitOfWork, rulesets: Sequence[RulesetFacts]) -> dict[str,
     if not exceptions.rows:
         return {}
     entering: defaultdict[tuple[tuple[str, str], str], set[str]] = defaultdict(set)
+    merged: defaultdict[tuple[tuple[str, str], str], set[int]] = defaultdict(set)
     for (branch_id, number), rows in exceptions.rows.items():
         sha = rows[0].head_sha
         if not exceptions.candidate((branch_id, names[branch_id]), number, sha, freezes).blocking():
             entering[places[branch_id], sha].add(branch_id)
+            merged[places[branch_id], sha].add(number)
     for branch_id, sha, numbers in _queued(uow, names):
         if not exceptions.queue_candidate((branch_id, names[branch_id]), numbers, freezes).blocking():
             entering[places[branch_id], sha].add(branch_id)
+            merged[places[branch_id], sha].update(numbers or ())
     standing: defaultdict[tuple[tuple[str, str], str], set[str]] = defaultdict(set)
     values = {"shas": [sha for _place, sha in entering], "branches": list(names)}
     for sha, branch_id in uow.session.execute(_STANDING, values):
         standing[places[branch_id], sha].add(branch_id)
-    found: defaultdict[str, list[Commit]] = defaultdict(list)
+    found: defaultdict[str, dict[Commit, tuple[int, ...]]] = defaultdict(dict)
     for (place, sha), branch_ids in sorted(entering.items()):
         if standing[place, sha] <= branch_ids:
             key, repository_id = place
-            found[key].append((repository_id, sha))
+            found[key][repository_id, sha] = tuple(sorted(merged[place, sha]))
     return found
 
 
@@ -92,10 +99,11 @@ def _queued(uow: UnitOfWork, branch_ids: Collection[str]) -> Sequence[Row[str, s
     return uow.session.execute(queued.where(QueuedCommit.branch_id.in_(list(branch_ids)))).all()
 
 
-def write_contexts(
-    client: InstallationClient, heads: Sequence[ExemptHead], details_url: str | None
-) -> list[ExemptHead]:
-    """Write the contexts on a batch of commits; return those that got it."""
+def write_contexts(client: InstallationClient, heads: Sequence[ExemptHead], web_url: str) -> list[ExemptHead]:
+    """Write the contexts on a batch of commits; return those that got it.
+
+    Each leads to the page of its pull requests, at the address of our pages.
+    """
     writes = [
         CheckWrite(
             repository_node_id=head.facts.repositories[head.commit[0]].node_id,
@@ -105,7 +113,7 @@ def write_contexts(
             title=EXEMPT_TITLE,
             summary=EXEMPT_SUMMARY,
             external_id="",
-            details_url=details_url,
+            details_url=page_of_pulls(web_url, head.commit[0], head.numbers),
         )
         for head in heads
     ]

@@ -204,7 +204,7 @@ class StopBatch:
         heads = [head for noted in self.exempt.values() for head in noted]
         self.exempt.clear()
         for chunk in batches(heads, self.github.settings.checks_per_mutation):
-            passed = write_contexts(self.client, chunk, self.uow_factory.ports[WebOrigin].url or None)
+            passed = write_contexts(self.client, chunk, self.uow_factory.ports[WebOrigin].url)
             with self._transaction() as uow:
                 record_passed(uow, [head for head in passed if head.facts.key in self.rows])
 
@@ -342,9 +342,10 @@ class StopBatch:
         found = exempt_heads(uow, [facts for facts, _context in stopped]) if stopped else {}
         for facts, context in stopped:
             passed = facts.stop_passed if context == facts.stop else frozenset()
-            commits = [commit for commit in found.get(facts.key, ()) if key_of(commit) not in passed]
-            if commits:
-                self.exempt[facts.key] = [ExemptHead(facts, context, commit) for commit in commits]
+            commits = found.get(facts.key, {}).items()
+            heads = [ExemptHead(facts, context, *each) for each in commits if key_of(each[0]) not in passed]
+            if heads:
+                self.exempt[facts.key] = heads
 
     def _record_written(self, uow: UnitOfWork, write: _Write, ids: tuple[int, str]) -> None:
         facts, place = write.facts, self.rows[write.facts.key].place

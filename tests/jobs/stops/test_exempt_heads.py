@@ -67,6 +67,14 @@ def test_pull_request_is_let_in_as_soon_as_it_is_excepted(web: Harness) -> None:
     assert merges(web)
 
 
+def test_context_of_a_stop_leads_to_the_page_of_its_pull_request(web: Harness) -> None:
+    let_in(web)
+    sha, world = pull_request(web).head_sha, web.fake_github.world
+    [(repository_id,)] = web.sql("SELECT id FROM repositories")
+    found = [run.details_url for run in world.runs.values() if run.head_sha == sha and is_stop(run.name)]
+    assert found == [f"http://web.test/pulls?repo={repository_id}&ref={MAIN}"]
+
+
 def test_exempt_head_has_a_new_context_before_the_ruleset_requires_it(web: Harness) -> None:
     let_in(web)
     [first] = required(web)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rules.rulesets.frozen_branches import NAME, fingerprint
 from rules.webhook_log import Content
 
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -22,12 +23,23 @@ _MAX_TITLE_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True)
+class RulesetContent:
+    """What an event says of a ruleset of frozen branches that an App has written."""
+
+    ruleset_id: int
+    fingerprint: str
+    """`rules.rulesets.frozen_branches.fingerprint`"""
+
+
+@dataclass(frozen=True, slots=True)
 class InstallationRefresh:
     """Read this installation and its repositories again."""
 
     installation_id: int
     rules_changed: bool = False
     """A ruleset of the whole organisation was changed."""
+    written: RulesetContent | None = None
+    """What an App has written: if it is what we have written, nothing has to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,8 @@ class RepositoryRefresh:
     github_id: int
     rules_changed: bool = False
     """A ruleset or a branch protection of the repository was changed."""
+    written: RulesetContent | None = None
+    """What an App has written: if it is what we have written, nothing has to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +201,26 @@ def _repository(payload: _Payload) -> list[RefreshRequest]:
 
 
 def _rules(payload: _Payload) -> list[RefreshRequest]:
+    written = _written_content(payload)
     if payload.part("repository") is None:
-        return [InstallationRefresh(payload.id("installation", "id"), rules_changed=True)]
-    return [RepositoryRefresh(payload.installation_id, payload.github_id, rules_changed=True)]
+        return [InstallationRefresh(payload.id("installation", "id"), rules_changed=True, written=written)]
+    return [RepositoryRefresh(payload.installation_id, payload.github_id, rules_changed=True, written=written)]
 
 
+def _written_content(payload: _Payload) -> RulesetContent | None:
+    """Return what an App has written, if it may be a ruleset of ours for frozen branches; what people do is none."""
+    ruleset, sender = payload.part("repository_ruleset"), payload.part("sender")
+    if not isinstance(ruleset, Mapping) or not isinstance(sender, Mapping) or sender.get("type") != "Bot":
+        return None
+    if payload.part("action") not in _RULESET_ACTIONS or not str(ruleset.get("name")).startswith(NAME):
+        return None
+    try:
+        return RulesetContent(payload.id("repository_ruleset", "id"), fingerprint(ruleset))
+    except (AttributeError, KeyError, TypeError, ValueError, _MalformedPayloadError):
+        return None
+
+
+_RULESET_ACTIONS = ("created", "edited")
 _WRITTEN = {"created", "completed"}
 _REQUESTED = {"rerequested", "requested_action"}
 _LABEL_ACTIONS = {"edited", "deleted"}

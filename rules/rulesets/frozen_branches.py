@@ -9,6 +9,8 @@ pushed to them.
 A ruleset of an organisation has nothing but the stop of many of its repositories (`repositories`: GitHub's ids).
 """
 
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -125,6 +127,30 @@ def is_as_written(existing: Mapping[str, Any], written: Mapping[str, Any]) -> bo
         and _types(found) == _types(written)
         and stops_in(found) == stops_in(written)
     )
+
+
+def fingerprint(ruleset: Mapping[str, Any]) -> str:
+    """Return a short text that says what a ruleset forbids, where, and who may bypass it; its name does not count.
+
+    Raise AttributeError, KeyError or TypeError for what is no ruleset.
+    """
+    include, exclude, others = _conditions(ruleset)
+    checks = [
+        [rule["parameters"].get("strict_required_status_checks_policy"), check["context"], check.get("integration_id")]
+        for rule in ruleset.get("rules") or ()
+        if rule["type"] == RULE_TYPE
+        for check in rule["parameters"][_CHECKS]
+    ]
+    said = {
+        "enforcement": ruleset["enforcement"],
+        "target": ruleset["target"],
+        "bypass": bool(ruleset.get("bypass_actors")),
+        "refs": [sorted(include), sorted(exclude), others],
+        "repositories": sorted(_repositories(ruleset)) if include else [],
+        "rules": _types(ruleset),
+        "checks": checks,
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def free_name(taken: Collection[str]) -> str:

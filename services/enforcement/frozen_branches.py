@@ -37,6 +37,7 @@ from services.enforcement.frozen_ruleset_records import (
     probe_named,
     recall,
     record_intent,
+    record_unchanged,
     record_written,
     withdraw_intent,
 )
@@ -250,7 +251,7 @@ def bring_up_to_date(
     before, after = normalized(found), facts.restored(found, stop)
     if before == after:
         with work.transaction() as uow:
-            record_written(uow, facts, ids, stop=context)
+            record_unchanged(uow, facts, ids, stop=context)
         return
     with work.transaction() as uow:
         require_confirmed(uow)

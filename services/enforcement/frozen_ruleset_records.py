@@ -152,6 +152,17 @@ def record_written(
     row.stop_context = stop
 
 
+def record_unchanged(
+    uow: UnitOfWork, facts: RulesetFacts, ruleset: tuple[int, str | None], *, stop: str | None
+) -> None:
+    """Record that the ruleset at GitHub is as it must be; a stop that counts does so from now on, if it is seen."""
+    record_written(uow, facts, ruleset, stop=stop)
+    row = facts.row(uow)
+    row.stop_in_force_at = uow.now if row.stop_in_force_at is not None and facts.is_seen else None
+    if stop is not None:
+        probe_named(uow, [facts])
+
+
 def probe_named(uow: UnitOfWork, rulesets: Collection[RulesetFacts]) -> None:
     """Have the rules of the branches read that these rulesets named, or name."""
     concerned = {ref for facts in rulesets for ref in facts.named | facts.wanted}

@@ -40,6 +40,7 @@ from services.enforcement.frozen_ruleset_records import (
     record_intent,
     record_loss,
     record_refusal,
+    record_unchanged,
     record_written,
     withdraw_intent,
 )
@@ -327,10 +328,7 @@ class StopBatch:
         stop = stop_of(context, self.github.settings.app_id)
         write = _Write(facts, ids, context, found, facts.restored(found, stop))
         if write.before == write.after:
-            record_written(uow, facts, ids, stop=context)
-            row = facts.row(uow)
-            row.stop_in_force_at = uow.now if row.stop_in_force_at is not None and facts.is_seen else None
-            probe_named(uow, [facts])
+            record_unchanged(uow, facts, ids, stop=context)
             self._release(facts, READ_AGAIN)
             return []
         record_intent(uow, facts, stop=context)

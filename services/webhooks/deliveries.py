@@ -1,8 +1,9 @@
 """Webhook deliveries: verified, read and stored once, as requests to read from GitHub again (I11).
 
 The facts in a payload are never used. A delivery makes branches due, or requests that an installation or a repository
-is read again, so that duplicate, late, reordered and lost deliveries all end in the same state. The exception is a
-requested action, a pressed button of a check: it is carried out once, on the facts at that time.
+is read again, so that duplicate, late, reordered and lost deliveries all end in the same state. There are two
+exceptions. A requested action, a pressed button of a check, is carried out once, on the facts at that time. And what
+an App wrote is not read again if it is exactly what we have recorded of our own ruleset (`enforcement/echoes.py`).
 """
 
 import json
@@ -35,6 +36,7 @@ from rules.webhook_log import LogEntry
 from services.core.ports import Ports
 from services.core.unit_of_work import GITHUB_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, WorkQueue
+from services.enforcement.echoes import is_echo
 from services.enforcement_status.probe_requests import schedule_installation_probes, schedule_repository_probes
 from services.exception_rules.changes import judge_again
 from services.github_access import client
@@ -284,7 +286,14 @@ def _apply_all(
 
 
 def _apply_refresh(uow_factory: UnitOfWorkFactory, github: GitHub, request: RefreshRequest) -> GitHubError | None:
-    """Refresh the requested object and its rules; return the error if it must be retried."""
+    """Refresh the requested object and its rules; return the error if it must be retried.
+
+    Nothing has to be read again after what we have written ourselves.
+    """
+    if isinstance(request, InstallationRefresh | RepositoryRefresh) and request.written is not None:
+        with uow_factory.open(GITHUB_CALLER) as uow:
+            if is_echo(uow, request, github.settings.app_id):
+                return None
     _schedule_probes(uow_factory, request)
     try:
         if isinstance(request, InstallationRefresh):

@@ -16,8 +16,10 @@ from integrations.github.events import (
     PullRequestState,
     RepositoryRefresh,
     RequestedAction,
+    RulesetContent,
     read_event,
 )
+from rules.rulesets.frozen_branches import Stop, fingerprint, wanted_ruleset
 
 SHA = "a" * 40
 REPOSITORY = {"id": 9, "name": "web"}
@@ -202,6 +204,31 @@ def test_rule_changes_are_hints(event: str) -> None:
 def test_organization_ruleset_event_is_an_installation_hint() -> None:
     payload = {"action": "edited", "installation": {"id": 7}, "organization": {"login": "acme"}}
     assert read_event("repository_ruleset", payload) == [InstallationRefresh(7, rules_changed=True)]
+
+
+RULESET = wanted_ruleset(["main"], stop=Stop("change-freeze/stop:1", 42)) | {"id": 5}
+BY_AN_APP = {"action": "edited", **BASE, "repository_ruleset": RULESET, "sender": {"type": "Bot"}}
+
+
+def test_event_about_a_ruleset_of_frozen_branches_says_what_an_app_wrote() -> None:
+    [found] = read_event("repository_ruleset", BY_AN_APP)
+    assert found == RepositoryRefresh(7, 9, rules_changed=True, written=RulesetContent(5, fingerprint(RULESET)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sender": {"type": "User"}},
+        {"sender": None},
+        {"action": "deleted"},
+        {"repository_ruleset": RULESET | {"name": "Ours"}},
+        {"repository_ruleset": RULESET | {"rules": [1]}},
+        {"repository_ruleset": RULESET | {"conditions": "all"}},
+        {"repository_ruleset": RULESET | {"id": None}},
+    ],
+)
+def test_event_about_another_ruleset_or_by_people_does_not(changes: dict[str, Any]) -> None:
+    assert read_event("repository_ruleset", BY_AN_APP | changes) == [RepositoryRefresh(7, 9, rules_changed=True)]
 
 
 @pytest.mark.parametrize("event", ["ping", "issues", "star", "", "__class__"])

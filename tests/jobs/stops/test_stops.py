@@ -179,10 +179,12 @@ def test_stop_that_ceases_to_name_a_branch_holds_the_others_meanwhile(web: Harne
     web.lift(other)
 
     def sees() -> None:
+        review_enforcement(web.jobs)
         assert ways(web) == set()
         assert web.sql("SELECT FROM freezes WHERE ended_at IS NULL AND blocked_at IS NULL") == []
 
-    sees()
+    work_for(web, 2, sees)
+    ask(web)  # for a reading before the delay is over
     work_for(web, 40, sees)
     assert ways(web, "next") >= {"merge", "push"}
     assert len(required(web)) == 1

@@ -69,34 +69,37 @@ class ProbeResult:
 
 # A check whose rules cannot be read any more is still taken to be required.
 _SAVE = text("""
-    UPDATE branch_enforcement
-    SET light = :light, required = CASE WHEN :seen THEN :required ELSE required END,
-        own_rule = CASE WHEN :seen THEN :own_rule ELSE own_rule END,
-        decisive_check = CASE WHEN :seen THEN :decisive ELSE decisive_check END,
-        required_since = CASE WHEN NOT :seen OR :decisive IS NULL THEN required_since
-                              WHEN required_since IS NULL OR required_until IS NOT NULL THEN :started
-                              ELSE required_since END,
-        required_until = CASE WHEN NOT :seen THEN required_until WHEN :decisive IS NOT NULL THEN NULL
-                              WHEN required_since IS NULL THEN NULL ELSE coalesce(required_until, rules_read_at) END,
-        open_ways = CASE WHEN :seen THEN CAST(:ways AS text[]) ELSE open_ways END,
-        rule_requested_at = CASE WHEN NOT :watched THEN NULL WHEN :own_rule THEN coalesce(rule_requested_at, :started)
-                                 ELSE rule_requested_at END,
-        ruleset = :ruleset,
-        integration_pinned = :pinned, bypass_actors = :actors, merge_queue = :queue, findings = :findings,
-        verified_at = :started, rules_read_at = CASE WHEN :seen THEN :started ELSE rules_read_at END,
-        stop = CASE WHEN NOT :seen THEN stop WHEN CAST(:stops AS text[]) = '{}' THEN NULL ELSE (
+    UPDATE branch_enforcement e
+    SET light = found.light, required = CASE WHEN found.seen THEN found.required ELSE e.required END,
+        own_rule = CASE WHEN found.seen THEN found.own_rule ELSE e.own_rule END,
+        decisive_check = CASE WHEN found.seen THEN found.decisive ELSE e.decisive_check END,
+        required_since = CASE WHEN NOT found.seen OR found.decisive IS NULL THEN e.required_since
+                              WHEN e.required_since IS NULL OR e.required_until IS NOT NULL THEN :started
+                              ELSE e.required_since END,
+        required_until = CASE WHEN NOT found.seen THEN e.required_until WHEN found.decisive IS NOT NULL THEN NULL
+                              WHEN e.required_since IS NULL THEN NULL
+                              ELSE coalesce(e.required_until, e.rules_read_at) END,
+        open_ways = CASE WHEN found.seen THEN found.ways ELSE e.open_ways END,
+        rule_requested_at = CASE WHEN NOT found.watched THEN NULL
+                                 WHEN found.own_rule THEN coalesce(e.rule_requested_at, :started)
+                                 ELSE e.rule_requested_at END,
+        ruleset = found.ruleset, integration_pinned = found.pinned, bypass_actors = found.actors,
+        merge_queue = found.queue, findings = found.findings,
+        verified_at = :started, rules_read_at = CASE WHEN found.seen THEN :started ELSE e.rules_read_at END,
+        stop = CASE WHEN NOT found.seen THEN e.stop WHEN found.stops = '{}' THEN NULL ELSE (
             SELECT on_branch.stop_context FROM watched_branches b
             JOIN frozen_branch_rulesets s ON s.repository_id = b.repository_id
             LEFT JOIN organization_stops o ON o.id = s.organization_stop_id
             CROSS JOIN LATERAL (VALUES (s.stop_context, s.stop_written_at), (o.stop_context, o.stop_written_at))
                 AS on_branch (stop_context, stop_written_at)
-            WHERE b.id = :branch AND on_branch.stop_context = ANY(CAST(:stops AS text[]))
+            WHERE b.id = e.branch_id AND on_branch.stop_context = ANY(found.stops)
               AND on_branch.stop_written_at <= :enforced
             ORDER BY on_branch.stop_context <> s.stop_context LIMIT 1) END
-    WHERE branch_id = :branch
-""").bindparams(
-    *(bindparam(name, type_=JSONB(none_as_null=True)) for name in ("ruleset", "actors", "queue", "findings"))
-)
+    FROM jsonb_to_recordset(:found) AS found (
+        branch text, light text, seen boolean, required boolean, own_rule boolean, decisive text, ways text[],
+        stops text[], watched boolean, ruleset jsonb, pinned boolean, actors jsonb, queue jsonb, findings jsonb)
+    WHERE e.branch_id = found.branch
+""").bindparams(bindparam("found", type_=JSONB))
 
 
 # So that no stop counts which is about to be taken away; before branches are locked, as by those who write rulesets.
@@ -136,7 +139,7 @@ def save_results(uow: UnitOfWork, batch: LeasedProbes, probed: Sequence[ProbeRes
             "started": batch.started_at,
             "enforced": batch.started_at - uow.ports[GitHubLimits].ruleset_delay,
         }
-        uow.session.execute(_SAVE, [{**_row(each), **times} for each in kept])
+        uow.session.execute(_SAVE, {"found": [_row(each) for each in kept], **times})
         batch.lease.release(uow, held)
     for each in kept:
         if each.lost or each.restored:

@@ -15,7 +15,6 @@ from sqlalchemy import Row, select, text
 
 from models.enforcement import FrozenBranchRuleset, OrganizationStop, Ref
 from models.freezes import IN_FORCE
-from models.repositories import Repository
 from rules.freezes.blocking import BlockingFacts
 from rules.freezes.check_names import stop_context
 from rules.freezes.stops import FrozenBranch, Names, covered_by, needs_stop, opened_by, stoppable
@@ -170,6 +169,7 @@ _LEFT = text("""
     JOIN installations i ON i.id = o.installation_id
     WHERE s.repository_id = ANY(:repositories) AND s.stop_context IS NULL
 """)
+_IDS = text("SELECT id, github_id, node_id FROM repositories WHERE id = ANY(:repositories)")
 _SHARING = text("""
     SELECT s.organization_stop_id AS stop, s.repository_id, s.stop_refused_at,
         r.id = ANY(o.repository_ids) AND s.last_error_code IS NULL
@@ -263,9 +263,8 @@ def _read_frozen(uow: UnitOfWork, repository_ids: Collection[str]) -> dict[str, 
 
 
 def _read_ids(uow: UnitOfWork, repository_ids: Collection[str]) -> dict[str, RepositoryIds]:
-    columns = select(Repository.id, Repository.github_id, Repository.node_id)
-    rows = uow.session.execute(columns.where(Repository.id.in_(list(repository_ids))))
-    return {row.id: RepositoryIds(row.github_id, row.node_id) for row in rows}
+    rows = uow.session.execute(_IDS, {"repositories": list(repository_ids)})
+    return {repository_id: RepositoryIds(github_id, node_id) for repository_id, github_id, node_id in rows}
 
 
 def _facts(

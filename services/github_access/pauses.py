@@ -6,7 +6,7 @@ process keeps pauses in its client too, and forgets them when it reads that.
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, and_, or_, select, text
+from sqlalchemy import ColumnElement, and_, or_, text
 
 from integrations.github import GitHub
 from models.installations import Installation
@@ -17,7 +17,10 @@ SAME_LIMIT_INTERVAL = timedelta(minutes=5)
 """A limit that is met again so soon after a pause counts as the same one."""
 
 
-_PAUSE = text("SELECT paused_until, paused_since FROM installations WHERE id = :id AND paused_until IS NOT NULL")
+_PAUSE = text("""
+    SELECT paused_until, paused_since, refused_until FROM installations
+    WHERE id = :id AND (paused_until IS NOT NULL OR refused_until IS NOT NULL)
+""")
 
 
 def is_not_paused() -> ColumnElement[bool]:
@@ -59,18 +62,23 @@ def end_pause(uow: UnitOfWork, installation_id: int) -> None:
 
 def refusal_left(uow: UnitOfWork, installation_id: int) -> timedelta:
     """Return for how long GitHub still refuses calls of an installation."""
-    pause_left(uow, installation_id)  # what an operator has ended is forgotten
-    until = uow.session.scalar(select(Installation.refused_until).where(Installation.id == installation_id))
-    return timedelta(0) if until is None else max(timedelta(0), until - uow.now)
+    return _read_pause(uow, installation_id)[1]
 
 
 def pause_left(uow: UnitOfWork, installation_id: int) -> timedelta:
     """Return for how long an installation is still paused; read before each call."""
+    return _read_pause(uow, installation_id)[0]
+
+
+def _read_pause(uow: UnitOfWork, installation_id: int) -> tuple[timedelta, timedelta]:
+    """Return for how long an installation is still paused, and refused; a pause that was ended is forgotten."""
     row = uow.session.execute(_PAUSE, {"id": installation_id}).one_or_none()
     if row is None:
-        return timedelta(0)
+        return timedelta(0), timedelta(0)
     github = uow.ports.find(GitHub)
-    if row.paused_since is None and github is not None:
+    if row.paused_until is not None and row.paused_since is None and github is not None:
         github.forget_pauses(installation_id, older_than=(uow.now - row.paused_until).total_seconds())
-    until: datetime = row.paused_until
-    return max(timedelta(0), until - uow.now)
+    paused, refused = (
+        max(timedelta(0), (until or uow.now) - uow.now) for until in (row.paused_until, row.refused_until)
+    )
+    return paused, refused

@@ -10,8 +10,10 @@ Calls on behalf of a request are not recorded (`GitHubLimits` leaves some budget
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from threading import Lock
 
 from sqlalchemy import text
 
@@ -41,6 +43,9 @@ from services.github_access.pauses import pause_left, refusal_left
 
 LEARNED_FOR = timedelta(hours=24)
 """How long the counting that was learned from a refusal is used."""
+RENEWED_FOR = timedelta(seconds=1)
+"""How long after a lease was acquired or renewed nothing has to be renewed before a call that only reads. It lasts for
+longer than a call by more than that (`work_queue.SPARE`)."""
 
 # By whole seconds, each counted at its end: a busy minute has thousands of calls, and at most 63 seconds. Of what is
 # older only content matters, and most calls create none.
@@ -86,10 +91,11 @@ def background_client(
     It records each call before it is made, in a transaction of its own, or raises `ThrottledError` while the
     installation is paused, the share is used up or the rest of the hourly quota is kept for verdicts, and
     `WithheldError` for a write while the database counts as restored. The same transaction renews `lease`, under which
-    the calls are made; raise `LeaseLostError` if it has ended. Only for jobs, and outside any transaction.
+    the calls are made, unless that was done a moment ago and the call only reads; raise `LeaseLostError` if it has
+    ended. Only for jobs, and outside any transaction.
     """
     client = github.client(installation_id)
-    return client.with_hook(partial(_reserve_share, uow_factory, client, lease))
+    return client.with_hook(partial(_reserve_share, uow_factory, client, _HeldLease.of(lease)))
 
 
 def urgent_client(
@@ -100,14 +106,39 @@ def urgent_client(
     It does what `background_client` does, and may use all of the points. A ruleset is no created content, so a pause
     because the budget for checks is used up does not count.
     """
-    return github.client(installation_id).with_hook(partial(_reserve_first, uow_factory, installation_id, lease))
+    held = _HeldLease.of(lease)
+    return github.client(installation_id).with_hook(partial(_reserve_first, uow_factory, installation_id, held))
 
 
-def _reserve_first(uow_factory: UnitOfWorkFactory, installation_id: int, lease: Lease | None, *, writes: bool) -> None:
+@dataclass(slots=True)
+class _HeldLease:
+    """A lease under which calls are made, several of them at the same time."""
+
+    lease: Lease
+    renewed_at: datetime
+    lock: Lock = field(default_factory=Lock)
+
+    @classmethod
+    def of(cls, lease: Lease | None) -> "_HeldLease | None":
+        return None if lease is None else cls(lease, lease.acquired_at)
+
+    def hold(self, uow: UnitOfWork, *, writes: bool) -> None:
+        """Renew the lease where that is due; its rows stay locked until the commit then."""
+        with self.lock:
+            if not writes and uow.now - self.renewed_at < RENEWED_FOR:
+                return
+            if not self.lease.renew(uow):
+                raise LeaseLostError
+            self.renewed_at = uow.now
+
+
+def _reserve_first(
+    uow_factory: UnitOfWorkFactory, installation_id: int, lease: _HeldLease | None, *, writes: bool
+) -> None:
     limits = uow_factory.ports[GitHubLimits]
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        if lease is not None and not lease.renew(uow):
-            raise LeaseLostError
+        if lease is not None:
+            lease.hold(uow, writes=writes)
         if writes:
             require_confirmed(uow)
         usage = _recent_usage(uow, installation_id, MINUTE)
@@ -118,13 +149,13 @@ def _reserve_first(uow_factory: UnitOfWorkFactory, installation_id: int, lease: 
 
 
 def _reserve_share(
-    uow_factory: UnitOfWorkFactory, client: InstallationClient, lease: Lease | None, *, writes: bool
+    uow_factory: UnitOfWorkFactory, client: InstallationClient, lease: _HeldLease | None, *, writes: bool
 ) -> None:
     installation_id = client.installation_id
     limits = uow_factory.ports[GitHubLimits]
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        if lease is not None and not lease.renew(uow):
-            raise LeaseLostError
+        if lease is not None:
+            lease.hold(uow, writes=writes)
         require_no_pause(uow, installation_id)
         require_quota(client.budget, uow.now)
         if writes:

@@ -52,7 +52,9 @@ def from_stored(stored: Mapping[str, Any]) -> list[RefreshRequest]:
 
 
 def _with_content(request: RefreshRequest, written: RulesetContent) -> RefreshRequest:
-    return replace(request, written=written) if isinstance(request, InstallationRefresh | RepositoryRefresh) else request
+    return (
+        replace(request, written=written) if isinstance(request, InstallationRefresh | RepositoryRefresh) else request
+    )
 
 
 def _for_rules(request: RefreshRequest) -> RefreshRequest:

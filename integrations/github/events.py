@@ -1,7 +1,8 @@
 """Webhook payloads as typed refresh requests: what to read again from GitHub.
 
 A payload may be late, duplicated, out of order or missing, so no decision depends on its content: a request names an
-installation, a repository or branches to read again. Unknown events and malformed payloads request nothing.
+installation, a repository or branches to read again. Only what an App has written to a ruleset goes with the request
+(`RulesetContent`), since nothing has to be read if it is ours. Unknown events and malformed payloads request nothing.
 """
 
 import re

@@ -26,8 +26,8 @@ from services.verdicts.blocking_facts import FROM, FROZEN_KEY, IS_FROZEN
 Model = type[FrozenBranchRuleset | OrganizationStop]
 Left = Literal["no", "beginning", "in force"]
 PATIENCE = timedelta(seconds=15)
-"""How much longer than the delay of rulesets a repository's own stop may take to be seen, before its organisation's
-ceases to hold it: until then branches that are not frozen any more may be stopped as well."""
+"""How much longer than the delay of rulesets an organisation's stop may hold branches that are frozen no more, until
+repositories have stops of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +171,22 @@ _LEFT = text("""
 """)
 _IDS = text("SELECT id, github_id, node_id FROM repositories WHERE id = ANY(:repositories)")
 _SHARING = text("""
-    SELECT s.organization_stop_id AS stop, s.repository_id, s.stop_refused_at,
-        r.id = ANY(o.repository_ids) AND s.last_error_code IS NULL
-        AND coalesce(s.stop_written_at > :impatient, true) AS may_leave
+    SELECT s.organization_stop_id AS stop, s.repository_id, s.stop_refused_at
     FROM frozen_branch_rulesets s
     JOIN repositories r ON r.id = s.repository_id
     JOIN organization_stops o ON o.id = s.organization_stop_id AND o.installation_id = r.installation_id
     WHERE o.id = ANY(:stops) AND s.stop_in_force_at IS NULL
       AND r.removed_at IS NULL AND r.rulesets_authorized_at IS NOT NULL
 """)
+# Since when at least a branch is free that the ruleset of an organisation names; null: every one is frozen.
+_FREED_AT = text(f"""
+    SELECT min(freed.at) FROM organization_stops o CROSS JOIN LATERAL (
+        SELECT max(coalesce(f.ended_at, f.ends_at, o.stop_written_at)) AS at
+        FROM watched_branches b JOIN freeze_targets t ON t.branch_id = b.id JOIN freezes f ON f.id = t.freeze_id
+        WHERE b.repository_id = ANY(o.repository_ids) AND b.name = ANY(o.branch_names) AND NOT {IS_FROZEN}
+        GROUP BY b.id) AS freed
+    WHERE o.id = :stop
+""")  # noqa: S608 - a constant of ours
 
 
 def read_facts(uow: UnitOfWork, repository_ids: Collection[str]) -> list[RulesetFacts]:
@@ -216,8 +223,7 @@ def read_organization_facts(uow: UnitOfWork, stop_ids: Collection[str]) -> list[
     """
     ids = list(stop_ids)
     sharing: dict[str, list[Row[Any]]] = {}
-    values = {"stops": ids, "impatient": uow.now - uow.dependencies.github_limits.ruleset_delay - PATIENCE}
-    for row in uow.session.execute(_SHARING, values):
+    for row in uow.session.execute(_SHARING, {"stops": ids}):
         sharing.setdefault(row.stop, []).append(row)
     frozen = _read_frozen(uow, [row.repository_id for rows in sharing.values() for row in rows])
     found: list[RulesetFacts] = []
@@ -225,12 +231,20 @@ def read_organization_facts(uow: UnitOfWork, stop_ids: Collection[str]) -> list[
     for stop in uow.session.scalars(query.execution_options(populate_existing=True)):
         rows = sharing.get(stop.id, ())
         shared = {row.repository_id: stoppable(frozen.get(row.repository_id, ()), row.stop_refused_at) for row in rows}
-        leaving, branches = _named(stop, shared, {row.repository_id for row in rows if row.may_leave})
+        leaving, branches = _named(stop, shared, stop.repository_ids)
+        if leaving and not _may_wait(uow, stop):
+            leaving, branches = _named(stop, shared, ())
         needs = needs_stop(branches, is_on=stop.stop_context is not None)
         repositories = _read_ids(uow, {*stop.repository_ids, *(each.repository_id for each in branches)})
         facts = _facts(stop, stop.id, repositories, branches if needs else (), stop.freed_ids, needs=needs)
         found.append(replace(facts, leaving=leaving if needs else frozenset()))
     return found
+
+
+def _may_wait(uow: UnitOfWork, stop: OrganizationStop) -> bool:
+    """Return whether branches that are frozen no more may stay stopped for a moment."""
+    freed_at = uow.session.scalar(_FREED_AT, {"stop": stop.id, "now": uow.now, "due": []})
+    return freed_at is None or freed_at > uow.now - uow.dependencies.github_limits.ruleset_delay - PATIENCE
 
 
 def _named(
@@ -242,7 +256,9 @@ def _named(
     names, members = covered_by(frozen, named)
     kept: dict[str, Names] = dict.fromkeys(members, names)
     leaving = frozenset(
-        key for key in may_leave if stop.stop_context and opened_by(shared[key], named, kept.get(key, frozenset()))
+        key
+        for key in shared.keys() & set(may_leave)
+        if stop.stop_context and opened_by(shared[key], named, kept.get(key, frozenset()))
     )
     names = names.union(*(frozen[key] & named for key in leaving))
     if leaving:  # what it did not name yet must be frozen

@@ -57,6 +57,22 @@ def test_nothing_opens_while_repositories_change_to_their_own_stops(many: Harnes
 
 
 @pytest.mark.check
+def test_nothing_opens_if_their_own_stops_fail_once(many: Harness) -> None:
+    few, _most = frozen_in_two_parts(many)
+    failed = many.fake_github.faults.add("error", "UpdateRulesets", status=502, count=1)
+    many.lift(few)
+
+    def sees() -> None:
+        assert open_repositories(many) == []
+        assert unblocked(many) == []
+
+    work_for(many, 40, sees)
+    assert failed.struck == 1
+    assert open_repositories(many, "next") == list(MANY[:2])
+    come_right(many)
+
+
+@pytest.mark.check
 def test_branch_that_stays_frozen_in_fewer_repositories_stays_closed_there(many: Harness) -> None:
     """It is freed in most of them, so that the ruleset of the organisation will not name it any more."""
     _few, most = frozen_in_two_parts(many)

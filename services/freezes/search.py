@@ -41,7 +41,7 @@ def overlapping(uow: UnitOfWork, since: datetime | None, until: datetime | None)
     """
     if since is None or until is None or until - since > MAX_RANGE:
         name = "inForceFrom" if since is None else "inForceTo"
-        message = f"inForceFrom and inForceTo must be given together, {MAX_RANGE.days} days apart at most"
+        message = f"{name} must be given, and the range be {MAX_RANGE.days} days long at most"
         raise ServiceError("invalid_parameter", f"{message}.", details=(Detail(name, message, "invalid_parameter"),))
     values = {"organization": uow.organization, "since": since, "until": until, "earliest": since - LONG}
     return list(uow.session.scalars(OVERLAPPING, values))

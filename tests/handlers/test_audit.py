@@ -106,6 +106,7 @@ class TestListAuditEntries:
         ("name", "value", "columns"),
         [
             ("action", "freeze.lifted", {"action": "freeze.lifted"}),
+            ("action", "freeze.overridden,freeze.lifted", {"action": "freeze.lifted"}),
             ("actorId", "key_1", {"actor": {"type": "api_key", "id": "key_1", "name": "CI"}}),
             ("targetId", "frz_2", {"target": {"type": "freeze", "id": "frz_2", "name": "x"}}),
             ("source", "schedule", {"source": "schedule"}),
@@ -171,9 +172,18 @@ class TestListAuditEntries:
         assert listed(globex.key()) == [old]
 
     def test_list_audit_entries_rejects_an_unknown_action(self, acme: Tenant) -> None:
-        error = refusal(acme.key().get(PATH, action="freeze.begun"), 400, "invalid_parameter")
-        assert error["details"][0]["path"] == "action"
-        assert error["message"] == "'freeze.begun' is not a known action; GET /v1/audit/actions lists them."
+        for action in ("freeze.begun", "freeze.started,freeze.begun"):
+            error = refusal(acme.key().get(PATH, action=action), 400, "invalid_parameter")
+            assert error["details"][0]["path"] == "action"
+            assert error["message"] == "'freeze.begun' is not a known action; GET /v1/audit/actions lists them."
+
+    @pytest.mark.parametrize("order", ["asc", "desc"])
+    def test_list_audit_entries_pages_through_several_actions(self, acme: Tenant, seal: Seal, order: str) -> None:
+        actions = ("freeze.lifted", "freeze.overridden", "freeze.started", "freeze.lifted")
+        made = [entry(acme, timedelta(minutes=number), action=action) for number, action in enumerate(actions)]
+        seal()
+        found = paged(acme.key(), action="freeze.lifted,freeze.overridden", order=order, limit=1)
+        assert sorted(found) == sorted([made[0], made[1], made[3]])
 
     @pytest.mark.parametrize("path", [PATH, f"{PATH}/export"])
     def test_audit_range_that_ends_before_its_start_is_rejected(self, acme: Tenant, path: str) -> None:

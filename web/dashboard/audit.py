@@ -26,11 +26,18 @@ SOURCES = {
 }
 """Words for the means by which something was done."""
 PRESETS = (
-    ("Who lifted", {"action": "freeze.lifted"}),
-    ("Windows ended early", {"action": "freeze.overridden"}),
-    ("Bypasses", {"action": "freeze.bypassed"}),
-    ("Changed for lack of a rule", {"action": "freeze.unprotected_change"}),
-    ("Exceptions granted", {"action": "exception.granted"}),
+    ("Who lifted", {"action": "freeze.lifted,freeze.overridden"}),
+    (
+        "Bypasses",
+        {"action": "freeze.bypassed,freeze.unprotected_change,freeze.landed_before_block,freeze.enforcement_gap"},
+    ),
+    (
+        "Exceptions",
+        {
+            "action": "exception.requested,exception.granted,exception.denied,exception.revoked,exception.used,"
+            "exception.expired"
+        },
+    ),
 )
 """What people come for, with the filters that show it."""
 _FILTERS = ("action", "actorId", "targetId", "source", "from", "to", "q")
@@ -58,7 +65,7 @@ class Audit(DashboardPage):
             entries=entries["data"],
             changes=changes_of,
             sentences=[_sentence(entry, meanings) for entry in entries["data"]],
-            actions=sorted(meanings.items(), key=lambda each: each[1]),
+            actions=_actions(meanings, wanted.get("action", "")),
             people=_people(*people),
             presets=[(text, of, f"{self.path}?{urlencode(of)}") for text, of in PRESETS],
             sources=SOURCES,
@@ -97,6 +104,14 @@ class AuditExport(DashboardPage):
 def query_of(given: Mapping[str, str]) -> dict[str, str]:
     """Return the filters as the operations read them."""
     return {**given, **day_range(given, "from", "to")}
+
+
+def _actions(meanings: Mapping[str, str], wanted: str) -> list[tuple[str, str]]:
+    """Return the options of the filter: presets, then each action by its meaning; always what is filtered by."""
+    offered = [(of["action"], text) for text, of in PRESETS] + sorted(meanings.items(), key=lambda each: each[1])
+    if wanted and wanted not in dict(offered):
+        offered.insert(0, (wanted, ", ".join(wanted.split(","))))
+    return offered
 
 
 def _sentence(entry: Mapping[str, Any], meanings: Mapping[str, str]) -> str:

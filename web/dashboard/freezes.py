@@ -1,11 +1,13 @@
 """`/freezes`: the freezes of the organisation, one of them with its branches and its history, and what ends it."""
 
 from collections.abc import Mapping
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from flask import Response, request
 
 from rules import web_addresses
+from rules.errors import Detail
 from web.context import unknown_button
 from web.dashboard.addresses import address_of
 from web.dashboard.page import DashboardPage, filters, redirect_with_notice
@@ -18,7 +20,17 @@ _STATES = (("in_force", "In force"), ("ended", "Ended"), ("", "All"))
 _TARGET_STATES = ("failed", "pending", "applied", "releasing", "released")
 _LABELS = {"reason": "The reason", "ends_at": "The end"}
 _FILTERS = ("q", "person", "repo", "from", "to", "source")
-_FILTER_LABELS = {"q": "Words", "person": "Person", "repo": "Repository"}
+_FILTER_LABELS = {
+    "q": "Words",
+    "person": "Person",
+    "repo": "Repository",
+    "from": "In force from",
+    "to": "In force to",
+}
+_RANGE = {"inForceFrom": "from", "inForceTo": "to"}
+"""Filters of the operation, and the fields of the page that have their days."""
+_LONGEST = timedelta(days=399)
+"""How far apart the first and the last day of a search are at most."""
 _ENDED = "ended.html"
 
 
@@ -30,10 +42,10 @@ class Freezes(DashboardPage):
 
     def get(self) -> Response:
         """Show the freezes in force; those of the past, and what is searched for, as a table."""
-        given = filters(*_FILTERS)
+        given = _with_both_days(filters(*_FILTERS), self.context.clock())
         state = request.args.get("show", "" if given else "in_force")
         as_table = bool(given) or state != "in_force"
-        days = day_range(given, "startedAfter", "startedBefore")
+        days = day_range(given, *_RANGE)
         kept = {name: text for name, text in given.items() if name not in {"from", "to"}}
         query = {"limit": 50 if as_table else 20, **kept, **days, **filled({"state": state}), **filters("cursor")}
         shown: dict[str, Any] = {"given": given, "show": state, "states": _STATES, "as_table": as_table}
@@ -43,8 +55,25 @@ class Freezes(DashboardPage):
             if error.status not in {400, 404} or not given:
                 raise
             shown["freezes"] = {"data": [], "nextCursor": None}
+            error = error.with_details(
+                [Detail(_RANGE.get(detail.path, detail.path), detail.message) for detail in error.details]
+            )
             return self.show_again("freezes.html", error, _FILTER_LABELS, **shown)
         return self.show("freezes.html", freezes=freezes, **shown)
+
+
+def _with_both_days(given: dict[str, str], now: datetime) -> dict[str, str]:
+    """Return the filters with a first and a last day, if they have one: up to today, or as far as a search can go."""
+    try:
+        first, last = (date.fromisoformat(given[name]) if name in given else None for name in ("from", "to"))
+        if first is not None and last is None:
+            last = min(max(first, now.date()), first + _LONGEST)
+        elif last is not None and first is None:
+            first = last - _LONGEST
+    except (ValueError, OverflowError):  # an instant, or what the operation refuses
+        return given
+    days = {"from": first, "to": last}
+    return given | {name: day.isoformat() for name, day in days.items() if day is not None}
 
 
 class Freeze(DashboardPage):

@@ -99,6 +99,15 @@ def test_newest_entries_of_a_filter_are_found_by_its_index(uow: UnitOfWork, fill
     assert f"ix_audit_entries_{name}" in plan_of(uow, filled, RARE[name], "desc")
 
 
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_entries_of_several_rare_actions_are_found_by_their_index(
+    uow: UnitOfWork, filled: Engine, order: Literal["asc", "desc"]
+) -> None:
+    plan = plan_of(uow, filled, AuditFilters(action="freeze.bypassed,freeze.enforcement_gap"), order)
+    assert ("ix_audit_entries_action" if order == "desc" else "ix_audit_seals_action") in plan, plan
+    assert max(_read(plan)) <= ROWS // 1000, plan
+
+
 @pytest.mark.parametrize("name", RARE)
 def test_sealed_entries_of_a_filter_are_found_by_its_index(uow: UnitOfWork, filled: Engine, name: str) -> None:
     plan = plan_of(uow, filled, RARE[name], "asc")

@@ -1,12 +1,15 @@
 """The audit log: filters, changes before and after, and the export as it is read."""
 
+import pytest
+
 from models.audit import AuditEntry
+from rules.audit.actions import ACTIONS
 from rules.ids import new_id
 from tests import factories
 from tests.web.people.dashboard.conftest import Enter, Scene, words
 from tests.web.people.dashboard.filled import ADA
 from tests.web.people.dashboard.scenes import WEEKENDS, create_schedule, schedule_id_of
-from web.dashboard.audit import changes_of, query_of
+from web.dashboard.audit import PRESETS, changes_of, query_of
 
 
 class TestAudit:
@@ -70,6 +73,49 @@ class TestAudit:
         page = viewer.open(viewer.open("/audit").links["Who lifted"])
         assert "Owner lifted a freeze: Database migration. Owner, Dashboard" in words(page)
         assert "No entry matches" in viewer.open(page.links["Bypasses"]).text
+
+    @pytest.mark.parametrize(
+        ("preset", "actions"),
+        [
+            ("Who lifted", {"freeze.lifted", "freeze.overridden"}),
+            (
+                "Bypasses",
+                {
+                    "freeze.bypassed",
+                    "freeze.unprotected_change",
+                    "freeze.landed_before_block",
+                    "freeze.enforcement_gap",
+                },
+            ),
+            (
+                "Exceptions",
+                {f"exception.{done}" for done in ("requested", "granted", "denied", "revoked", "used", "expired")},
+            ),
+        ],
+    )
+    def test_preset_shows_every_action_that_belongs_to_it(
+        self, member: Enter, acme: Scene, preset: str, actions: set[str]
+    ) -> None:
+        for action in ACTIONS:
+            acme.session.add(
+                AuditEntry(
+                    id=new_id("aud"),
+                    organization_id=acme.organization.id,
+                    at=factories.now(),
+                    action=action,
+                    actor=ADA,
+                    source="api",
+                    target={"type": "freeze", "id": "frz_1", "name": "x"},
+                    details={},
+                )
+            )
+        acme.session.flush()
+        viewer = member("viewer")
+        page = viewer.open(viewer.open("/audit").links[preset])
+        assert {address.partition("?action=")[2] for address in page.addresses if "?action=" in address} >= actions
+        shown = {text for text in page.links if text in ACTIONS}
+        assert shown == actions
+        assert page.form("Find").fields["action"].split(",") == list(dict(PRESETS)[preset]["action"].split(","))
 
     def test_export_is_sent_as_the_operation_sends_it(self, member: Enter) -> None:
         admin = member("admin")

@@ -57,12 +57,30 @@ class TestList:
             {"q": "database"},
             {"person": "lovelace"},
             {"from": "2026-03-01", "to": "2026-03-12"},
+            {"from": "2026-03-13", "to": "2026-03-13"},
             {"q": "MIGRATION", "repo": "acme/api", "show": "ended"},
         ):
             shown = words(viewer.open("/freezes", **given))
             assert (REASON in shown, "Another one" in shown) == (True, False), given
             assert "lifted by Ada Lovelace" in shown
         assert "No freeze matches" in viewer.open("/freezes", to="2026-03-11").text
+
+    def test_one_day_of_a_search_is_completed_by_the_other(self, member: Enter, acme: Scene) -> None:
+        march = datetime(2026, 3, 12, 9, tzinfo=UTC)
+        factories.freeze(acme.session, acme.organization, [acme.api], reason=REASON, started_at=march)
+        viewer, today = member("viewer"), f"{factories.now():%Y-%m-%d}"
+        for given, shown in (
+            ({"from": "2026-05-01"}, {"from": "2026-05-01", "to": today}),
+            ({"to": "2026-03-13"}, {"from": "2025-02-07", "to": "2026-03-13"}),
+        ):
+            page = viewer.open("/freezes", **given)
+            assert REASON in words(page)
+            assert page.form("Find").fields.items() >= shown.items()
+
+    def test_range_that_is_too_long_is_refused_at_its_field(self, member: Enter) -> None:
+        page = member("viewer").open("/freezes", **{"from": "2024-01-01", "to": "2026-01-01"})
+        assert page.status == 400
+        assert "In force to must be given, and the range be 400 days long at most" in words(page)
 
     def test_filter_that_is_refused_is_reported_at_its_field(self, member: Enter, acme: Scene) -> None:
         page = member("viewer").open("/freezes", repo="acme/none", q="x")

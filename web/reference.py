@@ -4,10 +4,12 @@ Both are plain HTML that can be read without JavaScript; the reference is then r
 this origin. They are rendered once per process.
 """
 
-from functools import cache
+import hashlib
+from functools import cache, lru_cache
 from itertools import groupby
 
-from flask import Blueprint, Response, render_template
+from flask import Blueprint, Response, render_template, request
+from werkzeug.http import quote_etag
 
 from rules import web_addresses
 from schemas.contract import Contract, ErrorCode, Operation
@@ -75,10 +77,18 @@ def _answered_by(contract: Contract) -> dict[str, list[Operation]]:
 
 
 def page_of(html: bytes, policy: str = POLICY) -> Response:
-    """Return a page that is the same for everybody."""
+    """Return a page that is the same for everybody; nothing, to who has it already."""
     headers = {
         "Content-Security-Policy": policy,
         "Referrer-Policy": "no-referrer",
-        "Cache-Control": "no-cache",
+        "Cache-Control": "public, no-cache",
+        "ETag": _tag(html),
     }
-    return Response(html, mimetype="text/html", headers=headers)
+    page = Response(html, mimetype="text/html", headers=headers)
+    page.make_conditional(request)
+    return page
+
+
+@lru_cache(maxsize=64)
+def _tag(html: bytes) -> str:
+    return quote_etag(hashlib.sha256(html).hexdigest()[:32])

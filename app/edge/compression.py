@@ -2,6 +2,7 @@
 
 Short answers, and kinds that are compressed already, are sent as they are. The `ETag` of an answer names the state that
 it shows and not its bytes, so that both forms have the same: clients send it back with a change, in `If-Match`.
+Documents that are the same for everybody, whose `Cache-Control` is `public`, are compressed once.
 Secrets that stand beside text of a request are masked in each answer (`web/forms.py`), so its length tells nothing.
 """
 
@@ -47,7 +48,7 @@ def compress(status: int, headers: Headers, body: bytes, accepted: bytes | None)
         return headers, body
     if not accepts_gzip(accepted):
         return [*headers, _VARY], body
-    packed = gzip.compress(body, _LEVEL, mtime=0)
+    packed = _compress_once(body) if is_public(headers) else gzip.compress(body, _LEVEL, mtime=0)
     return [*_with_length(headers, len(packed)), _VARY, _ENCODING], packed
 
 
@@ -56,6 +57,17 @@ async def compress_on_loop(status: int, headers: Headers, body: bytes, accepted:
     if len(body) < _LARGE_BYTES or not accepts_gzip(accepted):
         return compress(status, headers, body, accepted)
     return await asyncio.to_thread(compress, status, headers, body, accepted)
+
+
+def is_public(headers: Headers) -> bool:
+    """True if an answer is the same for everybody."""
+    return any(name == b"cache-control" and value.startswith(b"public") for name, value in headers)
+
+
+@lru_cache(maxsize=64)
+def _compress_once(document: bytes) -> bytes:
+    """Return a document that is the same for everybody, compressed as well as possible."""
+    return gzip.compress(document, mtime=0)
 
 
 @lru_cache(maxsize=32)

@@ -1,10 +1,12 @@
 """Answers are compressed for clients that accept it: pages, our files, and the JSON of the API from 1 KB on."""
 
 import gzip
+from unittest.mock import Mock
 
 import httpx
 import pytest
 
+from app.edge import compression
 from app.edge.compression import MIN_BYTES, accepts_gzip
 from tests.web.people.forms import Page, Person
 
@@ -37,6 +39,26 @@ def test_first_view_of_the_dashboard_has_at_most_25_kilobytes(ada: Person) -> No
     files = [STYLES, SCRIPT, "/static/vendor/htmx-4.0.1/htmx.min.js", "/static/icon.svg"]
     assert all(file.partition("/static/")[2] in page.answer.text for file in files)
     assert sum(len(asked(ada, path)[1]) for path in ("/", *files)) <= 25_600
+
+
+@pytest.mark.parametrize("path", [OPENAPI, "/openapi.yaml", "/docs", "/docs/errors", "/docs/guide", "/docs/guide/mcp"])
+def test_document_for_everybody_is_compressed_once(ada: Person, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, sent = asked(ada, path)
+    monkeypatch.setattr(gzip, "compress", Mock(side_effect=AssertionError("compressed again")))
+    again, same = asked(ada, path)
+    assert (again.status_code, again.headers["content-encoding"], same) == (200, "gzip", sent)
+    assert again.headers["etag"] == first.headers["etag"]
+    known = ada.client.get(path, headers={"If-None-Match": first.headers["etag"], "Accept-Encoding": "gzip"})
+    assert (known.status_code, known.content, known.headers["etag"]) == (304, b"", first.headers["etag"])
+    changed = ada.client.get(path, headers={"If-None-Match": '"another"', "Accept-Encoding": "identity"})
+    assert (changed.status_code, changed.content) == (200, gzip.decompress(sent))
+
+
+def test_page_of_a_person_is_not_kept_compressed(ada: Person) -> None:
+    assert "public" not in asked(ada, "/settings/account")[0].headers["cache-control"]
+    before = compression._compress_once.cache_info()
+    asked(ada, "/settings/account")
+    assert compression._compress_once.cache_info() == before
 
 
 def test_short_answer_is_sent_as_it_is(ada: Person) -> None:

@@ -1,6 +1,8 @@
 """`/repositories` and `/repositories/{id}`: what the service may freeze, and whether it would block."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from flask import Response, request
@@ -11,7 +13,7 @@ from rules.freezes.globs import compile_globs
 from web.context import unknown_button
 from web.dashboard.addresses import address_of
 from web.dashboard.page import Change, DashboardPage, filters, next_state, redirect_with_notice, state_of
-from web.fields import filled, split_list
+from web.fields import filled, split_list, to_number
 from web.operations import Call, OperationError
 
 _STATES = {"enabled": ("enabled", "true"), "disabled": ("enabled", "false"), "frozen": ("frozen", "true")}
@@ -21,7 +23,13 @@ _CHOICES = 100
 _LABELS = {"name": "Branch", "auto_watch": "Patterns", "repositories": "Repositories"}
 _ROWS = 50
 _MOST = 1000
-"""Repositories that one button enables, and among which patterns are looked for."""
+"""Repositories that are counted for the button that enables them all."""
+_BATCH = 500
+"""Repositories that one step enables, and somewhat more: the operation takes 1,000, in one transaction."""
+_MAX_PAGES = 20
+"""Of repositories that one step looks through."""
+_DISABLED = {"enabled": "false", "archived": "false"}
+"""The filter of repositories that can be enabled."""
 
 Row = Mapping[str, Any]
 
@@ -49,15 +57,27 @@ class Repositories(DashboardPage):
                 self.context.call("sync_repositories")
                 return redirect_with_notice(self.path, "syncing")
             if given["do"] == "enable_all":
-                matching = [each["id"] for each in self._disabled(filters("q").get("q", ""))]
-                self.context.call("enable_repositories", body={"repositories": matching})
-                return redirect_with_notice(self.path, "enabled", **filters("q"))
+                return self._enable_batch()
             if given["do"] not in {"enable", "disable"}:
                 raise unknown_button()
             self.context.call(f"{given['do']}_repositories", body={"repositories": chosen})
         except OperationError as error:
             return self._show(error)
         return redirect_with_notice(self.path, f"{given['do']}d", **filters("q", "state"))
+
+    def _enable_batch(self) -> Response:
+        """Enable the next repositories that match; where more follow, a page whose form goes on with them."""
+        given = self.context.form_fields("after", "done")
+        q = filters("q").get("q", "")
+        matching, after = self._matching(q, _DISABLED, _BATCH, _MAX_PAGES, given["after"])
+        if matching:
+            self.context.call("enable_repositories", body={"repositories": [each["id"] for each in matching]})
+        if after is None:
+            return redirect_with_notice(self.path, "enabled", **filters("q"))
+        self.read()
+        done = to_number(given["done"] or "0")
+        enabled = (done if isinstance(done, int) else 0) + len(matching)
+        return self.show("repositories/enabling.html", enabled=enabled, after=after, q=q)
 
     def _show(self, error: OperationError | None = None) -> Response:
         given = filters("q", "state", "cursor")
@@ -67,48 +87,60 @@ class Repositories(DashboardPage):
             name, value = _STATES[given["state"]]
             query[name] = value
         rows, more, next_cursor = self._rows(given, query)
+        may_enable = self.may("enable_repositories")
+        disabled, others = self._matching(given.get("q", ""), _DISABLED) if may_enable else ((), None)
         values = {
+            "disabled": len(disabled),
+            "or_more": others is not None,
             "repositories": rows,
             "more": more,
             "next_cursor": next_cursor,
             "installation": installation,
             "given": given,
-            "disabled": len(self._disabled(given.get("q", ""))) if self.may("enable_repositories") else 0,
             "none_enabled": not any(each["enabled"] for each in rows),
         }
         return self.show_form("repositories/repositories.html", error, _LABELS, **values)
 
-    def _rows(self, given: Mapping[str, str], query: Mapping[str, str | int]) -> tuple[list[Row], int, str | None]:
+    def _rows(self, given: Mapping[str, str], query: Mapping[str, str | int]) -> tuple[Sequence[Row], int, str | None]:
         """Return the rows of a page, how many more match a pattern, and the cursor of the next page."""
         if _is_pattern(given.get("q", "")):
-            matching = self._matching(given["q"], query)
+            matching, _others = self._matching(given["q"], query)
             return matching[:_ROWS], max(0, len(matching) - _ROWS), None
         kept = {name: given[name] for name in ("q", "cursor") if name in given}
         [page] = self.read_part(Call("list_repositories", query={"limit": _ROWS, "sort": "name", **query, **kept}))
         return page["data"], 0, page["nextCursor"]
 
-    def _disabled(self, q: str) -> list[Row]:
-        """Return the repositories that can be enabled, of those that match a name or patterns."""
-        return self._matching(q, {"enabled": "false", "archived": "false"})
+    def _matching(
+        self,
+        q: str,
+        query: Mapping[str, str | int],
+        most: int = _MOST,
+        max_pages: int | None = None,
+        cursor: str | None = None,
+    ) -> tuple[Sequence[Row], str | None]:
+        """Return repositories, by name, that match a name or patterns, and the cursor of those that follow.
 
-    def _matching(self, q: str, query: Mapping[str, str | int]) -> list[Row]:
-        """Return the first repositories, by name, that match a name or patterns. Raise OperationError."""
-        named = filled({"q": "" if _is_pattern(q) else q})
+        There are `most`, and fewer than 100 more, or those of so many pages. Raise OperationError.
+        """
+        matches = self._pattern(q) if _is_pattern(q) else None
+        named = filled({"q": q if matches is None else _fixed_part(q), "cursor": cursor or ""})
         asked: dict[str, str | int] = {"limit": _CHOICES, "sort": "name", **query, **named}
         found: list[Row] = []
-        while len(found) < _MOST:
+        for _ in count() if max_pages is None else range(max_pages):
             [page] = self.read_part(Call("list_repositories", query=asked))
-            found += page["data"]
-            if page["nextCursor"] is None:
+            found += [each for each in page["data"] if matches is None or matches(each["fullName"])]
+            cursor = page["nextCursor"]
+            if cursor is None or len(found) >= most:
                 break
-            asked["cursor"] = page["nextCursor"]
-        if not _is_pattern(q):
-            return found[:_MOST]
+            asked["cursor"] = cursor
+        return found, cursor
+
+    def _pattern(self, q: str) -> Callable[[str], bool]:
+        """Return the function that tells whether patterns match a name. Raise OperationError."""
         try:
-            glob = compile_globs(split_list(q), "repository", "/q")
+            return compile_globs(split_list(q), "repository", "/q").matches
         except ServiceError as error:
             raise self.context.to_operation_error(error) from None
-        return [each for each in found[:_MOST] if glob.matches(each["fullName"])]
 
 
 class RepositoryPage(DashboardPage):
@@ -196,6 +228,11 @@ class Branches(DashboardPage):
 def _is_pattern(q: str) -> bool:
     """True if what is looked for is a list of patterns, and no part of a name."""
     return "*" in q or q.startswith("!")
+
+
+def _fixed_part(q: str) -> str:
+    """Return a text that every name has in it which a pattern matches; of several patterns, an empty one."""
+    return "" if len(split_list(q)) != 1 or re.search(r"[^\w./*-]", q) else max(q.split("*"), key=len)[:100]
 
 
 def _at_fields(error: OperationError) -> OperationError:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from models.repositories import Repository
 from rules.errors import Detail, ServiceError
 from schemas.contract import load_contract
 from schemas.names import snake_case
@@ -67,6 +68,33 @@ class TestRepositories:
         page = admin.press(page, "Enable all 3")
         assert "The repositories are enabled" in page.text
         assert "Enable all" not in page.text
+
+    def test_any_number_of_repositories_is_enabled_batch_by_batch(self, member: Enter, acme: Scene) -> None:
+        for number in range(1205):
+            factories.repository(acme.session, acme.organization, f"acme/service-{number:04}", enabled=False)
+        admin = member("admin")
+        page = admin.open("/repositories")
+        assert "1,000 or more repositories are not enabled." in words(page)
+        page = admin.press(page, "Enable all")
+        for done in ("500", "1,000"):
+            assert f"{done} repositories are enabled so far; more follow." in words(page)
+            page = admin.press(page, "Go on")
+        assert "The repositories are enabled" in page.text
+        assert "Enable all" not in page.text
+        acme.session.expire_all()
+        assert acme.session.query(Repository).filter_by(enabled=False).count() == 0
+
+    @pytest.mark.parametrize("q", ["*/zz-*", "acme/zz-* !acme/zz-c"])
+    def test_pattern_is_looked_for_in_all_repositories(self, member: Enter, acme: Scene, q: str) -> None:
+        for number in range(1100):
+            factories.repository(acme.session, acme.organization, f"acme/service-{number:04}", enabled=False)
+        for name in ("zz-a", "zz-b"):
+            factories.repository(acme.session, acme.organization, f"acme/{name}", enabled=False)
+        admin = member("admin")
+        page = admin.press(admin.open("/repositories", q=q), "Enable all 2")
+        assert "acme/zz-b private Enabled" in words(page)
+        acme.session.expire_all()
+        assert acme.session.query(Repository).filter_by(enabled=False).count() == 1100
 
     def test_repositories_that_match_a_pattern_are_enabled(self, member: Enter, acme: Scene) -> None:
         for name in ("web-a", "web-b", "lib"):

@@ -4,12 +4,19 @@ from typing import Any
 
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
-from services.overview import alerts, summary
+from services.overview import alerts, busy_days, summary
 
 
 def get_overview(uow: UnitOfWork, *, counts_only: bool) -> object:
     """Return the summary of the organisation."""
     return summary.show(uow, counts_only=counts_only)
+
+
+def get_busy_days(
+    uow: UnitOfWork, first_day: str, last_day: str, timezone: str, repo: str | None, name: str | None
+) -> object:
+    """Return how many freezes and windows last on each day."""
+    return busy_days.busy_days(uow, first_day, last_day, timezone, repo, name)
 
 
 def list_attention_items(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:

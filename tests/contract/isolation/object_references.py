@@ -104,6 +104,10 @@ def _least(node: Node) -> Any:
     return node.get("example", {"boolean": True, "integer": node.get("minimum", 1)}.get(str(kind), "xxxxxxxx"))
 
 
+_REQUIRED = {"month": "2026-12", "firstDay": "2026-11-27", "lastDay": "2026-11-28"}
+"""Values of parameters that an operation needs, and that are no numbers."""
+
+
 def send(http: httpx.Client, caller: TenantFixture, reference: ObjectReference, value: str) -> httpx.Response:
     """Call the operation as `caller`, with `value` in this reference and their own objects in all others."""
     operation = reference.operation
@@ -117,7 +121,7 @@ def send(http: httpx.Client, caller: TenantFixture, reference: ObjectReference, 
             )
             path = path.replace("{" + parameter.name + "}", given.replace("/", "%2F"))
     required = [one.name for one in operation.parameters if one.location == "query" and one.required]
-    query = {name: "2026-12" if name == "month" else "7" for name in required}
+    query = {name: _REQUIRED.get(name, "7") for name in required}
     if reference.where == "query":
         query[reference.name] = value
     body = deepcopy(reference.body)

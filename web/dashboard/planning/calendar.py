@@ -13,7 +13,7 @@ from rules import web_addresses
 from rules.time.zones import zone_names
 from web.context import unknown_button
 from web.dashboard.page import DashboardPage, filters, redirect_with_notice
-from web.dashboard.planning.weeks import Entry, bounds_of, busy_days, weeks_of
+from web.dashboard.planning.weeks import Entry, bounds_of, weeks_of
 from web.instants import instant_in_zone
 from web.operations import Call, OperationError
 
@@ -22,7 +22,7 @@ _YEAR = re.compile(r"20[0-9]{2}")
 COLORS = 6
 """How many colours bars have; further schedules use them again."""
 _MAX_FREEZES = 300
-"""Freezes of a month, or of a year, that are read."""
+"""Freezes of a month that are read."""
 _PAGE = 100
 _FILTERS = ("name", "repo")
 
@@ -60,7 +60,9 @@ class Calendar(DashboardPage):
         today = instant_in_zone(self.context.clock(), timezone).date()
         wanted = request.args.get("month", "")
         month = date.fromisoformat(f"{wanted if MONTH.fullmatch(wanted) else f'{today:%Y-%m}'}-01")
-        entries, complete = self._entries(*bounds_of(month), timezone, given)
+        first, end = bounds_of(month)
+        entries, complete = self._entries(first, end, timezone, given)
+        more = 0 if complete else self._busy(first, end, timezone, given)["count"] - len(entries)
         weeks = weeks_of(month, today, entries)
         window = request.args.get("window", "")
         values = {
@@ -74,7 +76,8 @@ class Calendar(DashboardPage):
             "here": _address(month, given),
             "opened": next((each for each in entries if each.kind == "window" and each.id == window), None),
             "entries": entries,
-            "complete": complete,
+            "more": max(0, more),
+            "listed": _listed_address(first, end, given),
             "count": sum(1 for each in entries if _in_month(each, month)),
         }
         return self.show_form("planning/calendar.html", error, {}, **values)
@@ -86,21 +89,27 @@ class Calendar(DashboardPage):
         timezone = g.member.settings["timezone"]
         year = int(request.args["year"])
         first, end = date(year, 1, 1), date(year + 1, 1, 1)
-        entries, complete = self._entries(first, end, timezone, given)
+        busy = self._busy(first, end, timezone, given)
         today = instant_in_zone(self.context.clock(), timezone).date()
         months = [date(year, number, 1) for number in range(1, 13)]
         return self.show(
             "planning/year.html",
             year=year,
             months=[(month, weeks_of(month, today, ()), _address(month, given)) for month in months],
-            busy=busy_days(entries, first, end),
+            busy={date.fromisoformat(day["date"]): day["count"] for day in busy["days"]},
             earlier=_year_address(year - 1, given),
             later=_year_address(year + 1, given),
-            count=len(entries),
-            complete=complete,
+            count=busy["count"],
             timezone=timezone,
             given=given,
         )
+
+    def _busy(self, first: date, end: date, timezone: str, given: Mapping[str, str]) -> Any:
+        """Return how many freezes and windows last on each day from the first to before the end."""
+        last = end - timedelta(days=1)
+        query = {"firstDay": first.isoformat(), "lastDay": last.isoformat(), "timezone": timezone, **given}
+        [found] = self.read_part(Call("get_busy_days", query=query))
+        return found
 
     def _entries(self, first: date, end: date, timezone: str, given: Mapping[str, str]) -> tuple[list[Entry], bool]:
         """Return what lasts from the first day to before the end, and whether that is everything."""
@@ -174,6 +183,13 @@ def _in_month(entry: Entry, month: date) -> bool:
 def _address(day: date, given: Mapping[str, str]) -> str:
     """Return the address of the month of a day."""
     return f"{web_addresses.CALENDAR}?{urlencode({'month': f'{day:%Y-%m}', **given})}"
+
+
+def _listed_address(first: date, end: date, given: Mapping[str, str]) -> str:
+    """Return the address of the list of all freezes from the first day to before the end."""
+    days = {"from": first.isoformat(), "to": (end - timedelta(days=1)).isoformat()}
+    of_freezes = {"q" if name == "name" else name: text for name, text in given.items()}
+    return f"{web_addresses.FREEZES}?{urlencode({'show': '', **days, **of_freezes})}"
 
 
 def _year_address(year: int, given: Mapping[str, str]) -> str:

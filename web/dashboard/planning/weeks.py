@@ -93,17 +93,6 @@ def bounds_of(month: date) -> tuple[date, date]:
     return first, after + (-after.weekday() % 7) * _DAY
 
 
-def busy_days(entries: Iterable[Entry], first: date, end: date) -> dict[date, int]:
-    """Return how many entries each day has, of those from `first` to before `end`; skipped ones do not count."""
-    found: dict[date, int] = {}
-    for entry in entries:
-        day, last = max(entry.starts_at.date(), first), min(entry.last_day(end), end - _DAY)
-        while day <= last and entry.state != "skipped":
-            found[day] = found.get(day, 0) + 1
-            day += _DAY
-    return found
-
-
 def _week(days: list[Day], entries: Sequence[Entry], beyond: date) -> Week:
     first, last = days[0].date, days[-1].date
     lanes: list[list[Bar]] = []

@@ -17,6 +17,14 @@ def span(name: str, lane: str, first: float, last: float, state: str = "planned"
     return Span(name, lane, START + timedelta(days=first), START + timedelta(days=last), state)
 
 
+def add_freezes(acme: Scene, number: int) -> None:
+    """Add freezes of an hour, on the 28 days from the first of March on."""
+    for each in range(number):
+        start = datetime(2026, 3, 1 + each % 28, each // 28 % 23, tzinfo=UTC)
+        ended = {"ended_at": start + timedelta(hours=1), "end_reason": "lifted", "ended_by": factories.SYSTEM}
+        factories.freeze(acme.session, acme.organization, [], reason=f"Release {each}", started_at=start, **ended)
+
+
 class TestCalendar:
     def test_calendar_shows_windows_of_the_month_beyond_the_planning_horizon(self, member: Enter) -> None:
         admin = member("admin")
@@ -81,6 +89,22 @@ class TestCalendar:
         assert page.title == "2027"
         assert page.answer.text.count("busy") == 2 + 2, "two days, and the legend"
         assert admin.open(page.links["December"]).title == "December 2027"
+
+    def test_year_counts_every_freeze(self, member: Enter, acme: Scene) -> None:
+        add_freezes(acme, 700)
+        page = member("viewer").open("/calendar", year="2026")
+        assert "700 entries; time zone UTC." in words(page)
+        assert page.answer.text.count(": 25</span>") == 28
+
+    def test_month_says_how_many_freezes_it_does_not_show(self, member: Enter, acme: Scene) -> None:
+        add_freezes(acme, 700)
+        viewer = member("viewer")
+        page = viewer.open("/calendar", month="2026-03")
+        assert "More than 300 entries; time zone UTC." in words(page)
+        assert "And 400 more: all freezes of these days" in words(page)
+        listed = viewer.open(page.links["all freezes of these days"])
+        assert listed.form("Find").fields.items() >= {"from": "2026-02-23", "to": "2026-04-05"}.items()
+        assert "Release 699" in listed.text
 
     def test_calendar_shows_this_month_for_an_invalid_one(self, member: Enter) -> None:
         page = member("viewer").open("/calendar", month="2026-13")

@@ -1,0 +1,124 @@
+"""How many freezes and windows last on each day: counted by the database, since a year may have thousands."""
+
+from bisect import bisect
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from itertools import accumulate
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Select, exists, func, literal, select, union_all
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
+
+from models.freezes import Freeze, FreezeTarget
+from models.queries import any_of
+from models.repositories import WatchedBranch
+from models.schedules import Occurrence, Schedule
+from rules.errors import Detail, ServiceError
+from rules.time.wall_clock import first_instant
+from rules.time.zones import check_zone
+from services.core.lookups import get_repository
+from services.core.unit_of_work import UnitOfWork
+from services.freezes.search import MAX_RANGE, has_words, overlapping
+from services.schedules.later_occurrences import LaterWindows
+from services.schedules.occurrences import touching
+from services.schedules.schedule_filters import ScheduleFilters, matching_schedules, one_of
+
+_MOMENT = timedelta(microseconds=1)
+
+Span = tuple[int, int]
+"""The numbers of the first and the last day on which something lasts, of the days asked for; the first is 1."""
+
+
+def busy_days(
+    uow: UnitOfWork, first: str, last: str, timezone: str, repo: str | None, name: str | None
+) -> dict[str, Any]:
+    """Return each day of a zone, from the first to the last, with how many freezes and windows last on it.
+
+    Raise `invalid_timezone`, `repository_not_found`, and `invalid_parameter` for a day or a range that there is not.
+    """
+    check_zone(timezone, "timezone")
+    days = _days(_day(first, "firstDay"), _day(last, "lastDay"))
+    zone = ZoneInfo(timezone)
+    boundaries = [first_instant(datetime.combine(day, time()), zone) for day in days]
+    schedule_ids = matching_schedules(uow, ScheduleFilters(repo=repo, name=name))
+    spans = _stored(uow, boundaries, schedule_ids, repo, name) + _later(uow, boundaries, schedule_ids)
+    changes: Counter[int] = Counter()
+    for (begin, end), number in spans.items():
+        changes.update({begin: number, end + 1: -number})
+    counts = accumulate(changes[number] for number in range(1, len(days)))
+    return {
+        "timezone": timezone,
+        "count": spans.total(),
+        "days": [{"date": day, "count": count} for day, count in zip(days[:-1], counts, strict=True)],
+    }
+
+
+def _day(text: str, name: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise _invalid(name, f"{name} must be a day of the calendar") from None
+
+
+def _days(first: date, last: date) -> list[date]:
+    """Return the days, and the one after them."""
+    number = (last - first).days + 1
+    if not 1 <= number <= MAX_RANGE.days:
+        raise _invalid("lastDay", f"lastDay must make a range of 1 to {MAX_RANGE.days} days")
+    return [first + timedelta(days=each) for each in range(number + 1)]
+
+
+def _invalid(name: str, message: str) -> ServiceError:
+    return ServiceError("invalid_parameter", f"{message}.", details=(Detail(name, message, "invalid_parameter"),))
+
+
+def _stored(
+    uow: UnitOfWork,
+    boundaries: Sequence[datetime],
+    schedule_ids: Sequence[str] | None,
+    repo: str | None,
+    name: str | None,
+) -> Counter[Span]:
+    """Return how many stored windows and freezes last over the same days, by one statement."""
+    since, until = boundaries[0], boundaries[-1]
+    in_range = [*touching(uow, since, until), *one_of(Occurrence.schedule_id, schedule_ids)]
+    windows = _spans(boundaries, Occurrence.starts_at, Occurrence.ends_at)
+    windows = windows.where(*in_range, Occurrence.skip_reason.is_(None))
+    of_window = exists().where(Occurrence.id == Freeze.occurrence_id, *in_range)
+    ends_at = func.coalesce(Freeze.ended_at, Freeze.ends_at, literal(until, TIMESTAMP(timezone=True)))
+    freezes = _spans(boundaries, Freeze.started_at, ends_at)
+    freezes = freezes.where(Freeze.id == any_of(overlapping(uow, since, until)), ~of_window)
+    if repo is not None:
+        freezes = freezes.where(Freeze.id.in_(_freezes_of(get_repository(uow, repo).id)))
+    if name is not None:
+        freezes = freezes.where(has_words(Freeze, name))
+    each = union_all(windows, freezes).subquery().c
+    rows = uow.session.execute(select(each.first, each.last, func.count()).group_by(each.first, each.last))
+    return Counter({(first, last): number for first, last, number in rows})
+
+
+def _freezes_of(repository_id: str) -> Select[str]:
+    branches = select(WatchedBranch.id).where(WatchedBranch.repository_id == repository_id)
+    return select(FreezeTarget.freeze_id).where(FreezeTarget.branch_id.in_(branches))
+
+
+def _spans(boundaries: Sequence[datetime], starts_at: Any, ends_at: Any) -> Select[int, int]:
+    """Return the query for the numbers of the first and the last day on which each of some rows lasts."""
+    days = literal(list(boundaries), ARRAY(TIMESTAMP(timezone=True)))
+    last_moment = func.greatest(ends_at - _MOMENT, starts_at)
+    first = func.greatest(func.width_bucket(starts_at, days), 1)
+    last = func.least(func.width_bucket(last_moment, days), len(boundaries) - 1)
+    return select(first.label("first"), last.label("last"))
+
+
+def _later(uow: UnitOfWork, boundaries: Sequence[datetime], schedule_ids: Sequence[str] | None) -> Counter[Span]:
+    """Return how many windows that are not stored last over the same days."""
+    spans: Counter[Span] = Counter()
+    for one in LaterWindows(uow, boundaries[-1], *one_of(Schedule.id, schedule_ids)).ending_after(boundaries[0]):
+        if one.window.is_real:
+            last_moment = max(one.window.end - _MOMENT, one.window.start)
+            first, last = bisect(boundaries, one.window.start), bisect(boundaries, last_moment)
+            spans[max(first, 1), min(last, len(boundaries) - 1)] += 1
+    return spans

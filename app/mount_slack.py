@@ -33,7 +33,7 @@ from services.slack.links import issue_link
 from services.slack.notices import redraw
 from services.slack.tokens import access_token_of
 from slack_app.app import SlackApp
-from slack_app.ports import Authenticate, NoAccess
+from slack_app.ports import Access, NoAccess
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class DatabaseWorkspaces:
     threads: Workers
     running: set[asyncio.Task[None]]
 
-    async def find(self, person: SlackPerson) -> Authenticate | NoAccess:
+    async def find(self, person: SlackPerson) -> Access | NoAccess:
         """Return how calls act for a Slack user; or why they cannot."""
         identity = await self.edge.credentials.identify_slack_user(person.team_id, person.user_id)
         if isinstance(identity, str):
@@ -63,7 +63,7 @@ class DatabaseWorkspaces:
         def authenticate(scope: dict[str, Any]) -> None:
             scope[IDENTITY] = identity
 
-        return authenticate
+        return Access(identity.principal.organization_id or "", authenticate)
 
     async def issue_link(self, person: SlackPerson, name: str) -> str:
         """Return a one-time address at which a Slack user is linked to a person."""

@@ -8,6 +8,7 @@ from typing import Any
 from rules.slack import answers
 from rules.slack.blocks import Message
 from rules.slack.commands import read_command
+from rules.slack.pages import Pages
 from rules.slack.payloads import Challenge, Click, Inbound, SlackEvent, SlackPerson, Submission, TypedCommand
 from schemas.calls import Application
 from schemas.contract import Contract
@@ -56,7 +57,7 @@ class SlackApp:
         if isinstance(calls, str):
             return _ephemeral(await self._explain(typed.person, typed.person_name, calls))
         try:
-            message = await commands.run(commands.Typed(command, typed, calls, self.workspaces, self.web_url))
+            message = await commands.run(commands.Typed(command, typed, calls, self.workspaces, self._pages(calls)))
         except RefusedError as error:
             message = answers.refusal(error.message)
         return None if message is None else _ephemeral(message)
@@ -78,7 +79,10 @@ class SlackApp:
         calls = await self._calls(submission.person, outer)
         if isinstance(calls, str):
             return submissions.show("Not possible", _NOT_LINKED if calls == "not_linked" else _NOT_CONNECTED)
-        return await submissions.submit(submission, calls, self.web_url)
+        return await submissions.submit(submission, calls, self._pages(calls))
+
+    def _pages(self, calls: Calls) -> Pages:
+        return Pages(self.web_url, calls.access.organization_id)
 
     async def _calls(self, person: SlackPerson, outer: Mapping[str, Any]) -> Calls | NoAccess:
         """Return what calls operations as a Slack user; or why they cannot be called."""

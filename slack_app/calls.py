@@ -7,7 +7,7 @@ from typing import Any
 
 from schemas.calls import Application, call_application, call_scope
 from schemas.contract import Contract
-from slack_app.ports import Authenticate
+from slack_app.ports import Access
 
 
 class RefusedError(Exception):
@@ -28,7 +28,7 @@ class Calls:
     application: Application
     outer: Mapping[str, Any]
     """The ASGI scope of that request."""
-    authenticate: Authenticate
+    access: Access
 
     async def call(self, operation_id: str, call: "Call | None" = None) -> Any:
         """Return the answer of an operation; raise RefusedError if it refuses."""
@@ -41,7 +41,7 @@ class Calls:
         if call.key:
             headers.append((b"idempotency-key", call.key.encode()))
         scope = call_scope("slack", self.outer, operation, headers, path_params=call.path_params, query=call.query)
-        self.authenticate(scope)
+        self.access.authenticate(scope)
         answer = await call_application(self.application, scope, body)
         if answer.status < 400:
             return answer.content

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from rules.slack import answers, forms
 from rules.slack.blocks import Message
 from rules.slack.commands import Command, read_subject, read_subscription
+from rules.slack.pages import Pages
 from rules.slack.payloads import TypedCommand
 from slack_app.calls import Call, Calls
 from slack_app.ports import Workspaces
@@ -25,7 +26,7 @@ class Typed:
     payload: TypedCommand
     calls: Calls
     workspaces: Workspaces
-    web_url: str
+    pages: Pages
 
 
 async def run(typed: Typed) -> Message | None:
@@ -38,7 +39,7 @@ async def _status(typed: Typed) -> Message:
         return await _freezes(typed, liftable=False)
     repository, branch = read_subject(typed.command.words[0])
     query = {"repo": repository} | ({"branch": branch} if branch else {})
-    return answers.branch_state(await typed.calls.call("get_freeze_state", Call(query=query)), typed.web_url)
+    return answers.branch_state(await typed.calls.call("get_freeze_state", Call(query=query)), typed.pages)
 
 
 async def _start(typed: Typed) -> Message | None:
@@ -100,7 +101,7 @@ async def _freezes(typed: Typed, *, liftable: bool) -> Message:
     query: dict[str, str | int] = {"state": "in_force", "limit": answers.MAX_SHOWN}
     page = await typed.calls.call("list_freezes", Call(query=query))
     more = page["nextCursor"] is not None
-    return answers.freezes_in_force(page["data"], typed.web_url, more=more, liftable=liftable)
+    return answers.freezes_in_force(page["data"], typed.pages, more=more, liftable=liftable)
 
 
 async def _open(typed: Typed, form: forms.Form) -> Message | None:

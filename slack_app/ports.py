@@ -1,14 +1,21 @@
 """What the app needs from the service around it."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from rules.slack.blocks import Message
 from rules.slack.forms import Form
 from rules.slack.payloads import SlackPerson
 
-Authenticate = Callable[[dict[str, Any]], None]
-"""Changes the ASGI scope of a call, so that the operation acts for a person."""
+
+class Access(NamedTuple):
+    """How operations are called for a Slack user."""
+
+    organization_id: str
+    authenticate: Callable[[dict[str, Any]], None]
+    """Changes the ASGI scope of a call, so that the operation acts for the person."""
+
+
 NoAccess = Literal["not_linked", "not_connected"]
 """Why a Slack user cannot act: nobody has linked them, or their workspace is not connected to an organisation."""
 
@@ -16,7 +23,7 @@ NoAccess = Literal["not_linked", "not_connected"]
 class Workspaces(Protocol):
     """The connected workspaces, and the people in them."""
 
-    async def find(self, person: SlackPerson) -> Authenticate | NoAccess:
+    async def find(self, person: SlackPerson) -> Access | NoAccess:
         """Return how calls act for a Slack user; or why they cannot."""
 
     async def issue_link(self, person: SlackPerson, name: str) -> str:

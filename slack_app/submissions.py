@@ -10,6 +10,7 @@ from rules.plain_text import one_line
 from rules.slack import actions as names
 from rules.slack import answers, forms
 from rules.slack.commands import read_scope
+from rules.slack.pages import Pages
 from rules.slack.payloads import Submission
 from rules.time.instants import format_instant
 from slack_app.calls import Call, Calls, RefusedError
@@ -28,13 +29,13 @@ _FIELDS = {
 _CLOSE: Answer = {"response_action": "clear"}
 
 
-async def submit(submission: Submission, calls: Calls, web_url: str) -> Answer:
+async def submit(submission: Submission, calls: Calls, pages: Pages) -> Answer:
     """Do what a form says, and return the answer to it."""
     submit_form = _FORMS.get(submission.form)
     if submit_form is None:
         return _CLOSE
     try:
-        return await submit_form(submission, calls, web_url)
+        return await submit_form(submission, calls, pages)
     except RefusedError as error:
         return _refused(submission, error)
 
@@ -56,7 +57,7 @@ def show(title: str, text: str) -> Answer:
     return {"response_action": "update", "view": forms.done_form(title, text)}
 
 
-async def _start(submission: Submission, calls: Calls, web_url: str) -> Answer:
+async def _start(submission: Submission, calls: Calls, pages: Pages) -> Answer:
     """Start a freeze; if its scope is open-ended (everything, or patterns), show first how much it reaches."""
     values = submission.values
     wanted: dict[str, Any] = {
@@ -69,21 +70,21 @@ async def _start(submission: Submission, calls: Calls, web_url: str) -> Answer:
     except ValueError as error:
         return _errors({names.SCOPE: str(error)})
     if scope["type"] not in OPEN_ENDED:
-        return await _freeze(wanted, scope, {}, submission, calls, web_url)
+        return await _freeze(wanted, scope, {}, submission, calls, pages)
     if not is_reason(wanted["reason"].strip()):
         return _errors({names.REASON: f"Write at least {MIN_REASON_LENGTH} visible characters."})
     preview = await calls.call("preview_scope", Call(body={"scope": scope}))
     return {"response_action": "update", "view": forms.confirm_form(wanted, preview)}
 
 
-async def _confirm(submission: Submission, calls: Calls, web_url: str) -> Answer:
+async def _confirm(submission: Submission, calls: Calls, pages: Pages) -> Answer:
     try:
         wanted = forms.confirmed_values(submission.metadata)
         scope = read_scope(wanted["scope"])
     except ValueError:
         return _CLOSE
     confirmed = {"previewedRepoCount": wanted["count"]}
-    return await _freeze(wanted, scope, confirmed, submission, calls, web_url)
+    return await _freeze(wanted, scope, confirmed, submission, calls, pages)
 
 
 async def _freeze(
@@ -92,23 +93,23 @@ async def _freeze(
     confirmed: Mapping[str, int],
     submission: Submission,
     calls: Calls,
-    web_url: str,
+    pages: Pages,
 ) -> Answer:
     until = wanted["until"]
     ends_at = None if until is None else format_instant(datetime.fromtimestamp(until, UTC))
     body = {"scope": scope, "reason": wanted["reason"], "endsAt": ends_at, **confirmed}
     freeze = await calls.call("create_freeze", Call(body=body, key=submission.key))
-    return show("Merging is frozen", answers.started(freeze, web_url))
+    return show("Merging is frozen", answers.started(freeze, pages))
 
 
-async def _request(submission: Submission, calls: Calls, web_url: str) -> Answer:
+async def _request(submission: Submission, calls: Calls, pages: Pages) -> Answer:
     values = submission.values
     body = {"pullRequest": _written(values, names.PULL_REQUEST).strip(), "reason": _reason(values)}
     exceptions = await calls.call("create_exception_request", Call(body=body, key=submission.key))
-    return show("Exception requested", answers.requested(exceptions["data"], web_url))
+    return show("Exception requested", answers.requested(exceptions["data"], pages))
 
 
-async def _deny(submission: Submission, calls: Calls, _web_url: str) -> Answer:
+async def _deny(submission: Submission, calls: Calls, _pages: Pages) -> Answer:
     reason = _reason(submission.values).strip()
     path_params = {"exceptionId": submission.metadata}
     body = {"decision": "deny"} | ({"reason": reason} if reason else {})
@@ -129,7 +130,7 @@ def _errors(errors: Mapping[str, str]) -> Answer:
     return {"response_action": "errors", "errors": dict(errors)}
 
 
-_FORMS: Mapping[str, Callable[[Submission, Calls, str], Awaitable[Answer]]] = {
+_FORMS: Mapping[str, Callable[[Submission, Calls, Pages], Awaitable[Answer]]] = {
     names.START_FORM: _start,
     names.CONFIRM_FORM: _confirm,
     names.REQUEST_FORM: _request,

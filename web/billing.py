@@ -27,6 +27,7 @@ from web.billing_summary import (
 )
 from web.context import INVALID_SESSION, NO_ORGANIZATION, PageContext, redirect_to, unknown_button
 from web.fields import filled
+from web.linked_organization import address_to_return_to, require_linked_organization
 from web.notices import leave_notice, take_notice
 from web.operations import OperationError
 from web.polling import next_wait, open_page
@@ -144,7 +145,8 @@ def show_billing(
     watches: bool = False,
 ) -> Response:
     """Return the page; after a refused form with its problem, and with what was given."""
-    visitor = context.require_visitor(web_addresses.BILLING)
+    visitor = context.require_visitor(address_to_return_to())
+    require_linked_organization(visitor)
     organization = visitor.organization
     if organization is None:
         return context.message_page("No organisation", NO_ORGANIZATION, 404)

@@ -20,11 +20,12 @@ from web.billing import Billing, Changes, Payment
 from web.connections import Connections
 from web.context import INVALID_SESSION, PageContext, SignInRequiredError, redirect_to
 from web.dashboard import pages as dashboard
-from web.dashboard.page import WITHOUT_ORGANIZATION, DashboardPage, NoOrganizationError, OtherOrganizationError
+from web.dashboard.page import WITHOUT_ORGANIZATION, DashboardPage, NoOrganizationError
 from web.device import Device
 from web.forms import ForeignFormError
 from web.installed import Installed
 from web.invitation import Invitation
+from web.linked_organization import OtherOrganizationError
 from web.notices import keep_notice
 from web.operations import OperationError
 from web.profile import ConfirmEmail, Profile

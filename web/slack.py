@@ -14,6 +14,7 @@ from flask import Response, request
 from rules import web_addresses
 from web.connecting import EXPIRED, act_in, find_requested, show_refusal
 from web.context import NO_ORGANIZATION, Visitor, unknown_button
+from web.linked_organization import address_to_return_to, require_linked_organization
 from web.operations import OperationError
 from web.views import PageView
 
@@ -112,7 +113,9 @@ class SlackWorkspace(PageView):
         error: OperationError | None = None,
         given: Mapping[str, str] | None = None,
     ) -> Response:
-        organization = self.context.require_visitor(self.path).organization
+        visitor = self.context.require_visitor(address_to_return_to())
+        require_linked_organization(visitor)
+        organization = visitor.organization
         if organization is None:
             return self.context.message_page("No organisation", NO_ORGANIZATION, 404)
         subscriptions = []

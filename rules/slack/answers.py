@@ -9,6 +9,7 @@ from rules.slack import actions as names
 from rules.slack.blocking import warnings_of_freeze, worst_of_freeze
 from rules.slack.blocks import Block, Message, button, context, section
 from rules.slack.markup import MAX_REASON, at, count, link, literal, words
+from rules.slack.pages import Pages
 
 MAX_SHOWN = 10
 COMMANDS = (
@@ -50,7 +51,7 @@ def linking(url: str) -> Message:
     return said(text)
 
 
-def freezes_in_force(freezes: Sequence[Mapping[str, Any]], web_url: str, *, more: bool, liftable: bool) -> Message:
+def freezes_in_force(freezes: Sequence[Mapping[str, Any]], pages: Pages, *, more: bool, liftable: bool) -> Message:
     """Return the freezes in force, each with a button that lifts it if it is `liftable`.
 
     `more`: there are others besides the given ones.
@@ -62,18 +63,18 @@ def freezes_in_force(freezes: Sequence[Mapping[str, Any]], web_url: str, *, more
         until = (
             f"until {at(datetime.fromisoformat(freeze['endsAt']))}" if freeze["endsAt"] else "until a person lifts it"
         )
-        page = web_url + web_addresses.FREEZE.format(id=freeze["id"])
+        page = pages.at(web_addresses.FREEZE.format(id=freeze["id"]))
         shown = f":snowflake: {link(page, freeze['reason'])}, {until}\n`{freeze['id']}`"
         text = f"{worst_of_freeze(freeze) if 'gaps' in freeze else ''}\n{shown}".lstrip()
         question = "Merging becomes possible on branches that no other freeze covers."
         lift = button("Lift", names.LIFT, freeze["id"], style="danger", question=question) if liftable else None
         blocks.append(section(text, lift))
     if more or len(freezes) > MAX_SHOWN:
-        blocks.append(context(link(web_url + web_addresses.FREEZES, "All freezes")))
+        blocks.append(context(link(pages.at(web_addresses.FREEZES), "All freezes")))
     return Message(f"{'More than ' if more else ''}{count(len(freezes), 'freeze')} in force", blocks)
 
 
-def branch_state(state: Mapping[str, Any], web_url: str) -> Message:
+def branch_state(state: Mapping[str, Any], pages: Pages) -> Message:
     """Return whether a repository or a branch is frozen, and by what."""
     subject = words(state["subject"]["name"])
     if not state["frozen"]:
@@ -81,7 +82,7 @@ def branch_state(state: Mapping[str, Any], web_url: str) -> Message:
     of_branches = count(state["watchedBranchCount"], "branch", "branches")
     some = f"is frozen on {state['frozenBranchCount']:,} of {of_branches}"
     covered = "is frozen" if state["coverage"] == "all" else some
-    listed = freezes_in_force(state["freezes"], web_url, more=state["freezesTruncated"], liftable=False)
+    listed = freezes_in_force(state["freezes"], pages, more=state["freezesTruncated"], liftable=False)
     if state["enforced"]:
         lines = [f":snowflake: *{subject}* {covered}. GitHub refuses merges into all that is frozen."]
     else:
@@ -91,19 +92,19 @@ def branch_state(state: Mapping[str, Any], web_url: str) -> Message:
     return Message(title, [section("\n".join(lines)), *listed.blocks])
 
 
-def started(freeze: Mapping[str, Any], web_url: str) -> str:
+def started(freeze: Mapping[str, Any], pages: Pages) -> str:
     """Say, as mrkdwn, that a freeze has started."""
-    page = web_url + web_addresses.FREEZE.format(id=freeze["id"])
+    page = pages.at(web_addresses.FREEZE.format(id=freeze["id"]))
     where = count(freeze["targets"]["total"], "branch", "branches")
     frozen = f":snowflake: {link(page, 'Merging is frozen')} on {where}.\n>{words(freeze['reason'], MAX_REASON)}"
     return "\n".join([*warnings_of_freeze(freeze), frozen, *_of_others(freeze, "alreadyFrozen", "already frozen")])
 
 
-def requested(exceptions: Sequence[Mapping[str, Any]], web_url: str) -> str:
+def requested(exceptions: Sequence[Mapping[str, Any]], pages: Pages) -> str:
     """Say, as mrkdwn, that exceptions were requested."""
     pull = exceptions[0]["pullRequest"]
     name = link(pull["url"], f"{pull['repository']}#{pull['number']}")
-    page = link(web_url + web_addresses.EXCEPTIONS, "Exceptions")
+    page = link(pages.at(web_addresses.EXCEPTIONS), "Exceptions")
     return f":raised_hand: An exception for {name} is requested; another person decides. {page}"
 
 

@@ -15,6 +15,7 @@ from rules.slack import actions as names
 from rules.slack.blocking import warnings
 from rules.slack.blocks import MAX_SECTION, MAX_TEXT, Block, Message, actions, button, context, open_button, section
 from rules.slack.markup import MAX_REASON, at, count, link, words
+from rules.slack.pages import Pages
 
 MAX_SHOWN = 10
 _MAX_TITLE = 120
@@ -24,23 +25,23 @@ _MAX_REST = 100
 Facts = Mapping[str, Any]
 
 
-def render(kind: str, facts: Facts, web_url: str) -> Message:
+def render(kind: str, facts: Facts, pages: Pages) -> Message:
     """Return the message of one of KINDS."""
-    return KINDS[kind](facts, web_url)
+    return KINDS[kind](facts, pages)
 
 
-def _freezes(facts: Facts, web_url: str) -> Message:
+def _freezes(facts: Facts, pages: Pages) -> Message:
     """Freezes that have started: one, or all windows of a minute."""
     if facts["total"] == 1:
-        return _freeze(facts["shown"][0], web_url)
+        return _freeze(facts["shown"][0], pages)
     over, enforced = facts["ended"] >= facts["total"], facts["enforced"]
     warned = _warned_freezes(facts)
     title = f"{'Merging was frozen' if over else 'Merging is frozen'} by {count(facts['total'], 'freeze')}"
-    lines = [_freeze_line(freeze, web_url) for freeze in facts["shown"]]
+    lines = [_freeze_line(freeze, pages) for freeze in facts["shown"]]
     blocks = [
         *([section("\n".join(warned))] if warned else []),
-        section(f":snowflake: *{link(web_url + web_addresses.FREEZES, title)}*"),
-        _list(lines, facts["total"], web_url + web_addresses.FREEZES),
+        section(f":snowflake: *{link(pages.at(web_addresses.FREEZES), title)}*"),
+        _list(lines, facts["total"], pages.at(web_addresses.FREEZES)),
         context(f"{_held_by_stops(facts)}{enforced:,} of {facts['total']:,} enforced, {facts['ended']:,} ended"),
     ]
     return Message(f"{_unmarked(warned[0])} {title}" if warned else title, blocks)
@@ -59,8 +60,8 @@ def _warned_freezes(facts: Facts) -> list[str]:
     return found
 
 
-def _freeze(freeze: Facts, web_url: str) -> Message:
-    url = _page(web_url, web_addresses.FREEZE, freeze["id"])
+def _freeze(freeze: Facts, pages: Pages) -> Message:
+    url = _page(pages, web_addresses.FREEZE, freeze["id"])
     over = freeze["endedAt"] is not None
     title = "Merging was frozen" if over else "Merging is frozen"
     branches = count(freeze["branches"], "branch", "branches")
@@ -85,8 +86,8 @@ def _blocking(freeze: Facts) -> tuple[BranchNumbers, Sequence[Facts]]:
     return BranchNumbers(found["states"], found["passing"]), found["gaps"]
 
 
-def _freeze_line(freeze: Facts, web_url: str) -> str:
-    url = _page(web_url, web_addresses.FREEZE, freeze["id"])
+def _freeze_line(freeze: Facts, pages: Pages) -> str:
+    url = _page(pages, web_addresses.FREEZE, freeze["id"])
     where = count(freeze["branches"], "branch", "branches")
     worst = next(iter(warnings(_blocking(freeze)[0], ())), "")
     return f"{worst} {link(url, freeze['reason'], _MAX_TITLE)}, {where}, {_until(freeze)}".lstrip()
@@ -128,9 +129,9 @@ def _freeze_buttons(freeze: Facts) -> list[Block]:
     return [*made, button("Lift", names.LIFT, freeze["id"], style="danger", question=question)]
 
 
-def _ends(facts: Facts, web_url: str) -> Message:
+def _ends(facts: Facts, pages: Pages) -> Message:
     """Freezes that have ended within a minute."""
-    lines = [_end_line(freeze, web_url) for freeze in facts["shown"]]
+    lines = [_end_line(freeze, pages) for freeze in facts["shown"]]
     if facts["total"] == 1:
         freeze = facts["shown"][0]
         return Message(
@@ -138,20 +139,20 @@ def _ends(facts: Facts, web_url: str) -> Message:
         )
     title = f"{count(facts['total'], 'freeze')} have ended"
     return Message(
-        title, [section(f":sunny: *{title}*"), _list(lines, facts["total"], web_url + web_addresses.FREEZES)]
+        title, [section(f":sunny: *{title}*"), _list(lines, facts["total"], pages.at(web_addresses.FREEZES))]
     )
 
 
-def _end_line(freeze: Facts, web_url: str) -> str:
-    url = _page(web_url, web_addresses.FREEZE, freeze["id"])
+def _end_line(freeze: Facts, pages: Pages) -> str:
+    url = _page(pages, web_addresses.FREEZE, freeze["id"])
     return f"{link(url, freeze['reason'], _MAX_TITLE)}: {_how_ended(freeze)}"
 
 
-def _windows(facts: Facts, web_url: str) -> Message:
+def _windows(facts: Facts, pages: Pages) -> Message:
     """Windows that begin at the same time, announced in advance."""
     shown, total = facts["shown"], facts["total"]
     when = f"at {_at(shown[0]['startsAt'])}, in {count(facts['minutes'], 'minute')}"
-    lines = [_window_line(window, web_url) for window in shown]
+    lines = [_window_line(window, pages) for window in shown]
     if total == 1:
         title = f"A freeze begins in {count(facts['minutes'], 'minute')}"
         return Message(
@@ -159,15 +160,15 @@ def _windows(facts: Facts, web_url: str) -> Message:
         )
     title = f"{count(total, 'freeze')} begin in {count(facts['minutes'], 'minute')}"
     begin = section(f":calendar: *{count(total, 'freeze')} begin* {when}")
-    return Message(title, [begin, _list(lines, total, web_url + web_addresses.CALENDAR)])
+    return Message(title, [begin, _list(lines, total, pages.at(web_addresses.CALENDAR))])
 
 
-def _window_line(window: Facts, web_url: str) -> str:
-    url = _page(web_url, web_addresses.SCHEDULE, window["scheduleId"])
+def _window_line(window: Facts, pages: Pages) -> str:
+    url = _page(pages, web_addresses.SCHEDULE, window["scheduleId"])
     return f"{link(url, window['scheduleName'])} until {_at(window['endsAt'])}"
 
 
-def _request(facts: Facts, web_url: str) -> Message:
+def _request(facts: Facts, pages: Pages) -> Message:
     """A request for an exception, and what became of it."""
     pull = link(facts["url"], f"{facts['pullRequest']}: {facts['title']}")
     blocks = [
@@ -181,7 +182,7 @@ def _request(facts: Facts, web_url: str) -> Message:
         buttons = [
             button("Grant", names.GRANT, facts["id"], style="primary"),
             button("Deny", names.DENY, facts["id"], style="danger"),
-            open_button(f"{web_url}{web_addresses.EXCEPTIONS}#{facts['id']}"),
+            open_button(pages.at(f"{web_addresses.EXCEPTIONS}#{facts['id']}")),
         ]
         blocks.append(actions(buttons))
         return Message(_text(f"Exception requested for {words(facts['pullRequest'])}: ", facts["reason"]), blocks)
@@ -196,11 +197,11 @@ def _decision(decided: Facts) -> str:
     return f"{mark} {decided['how'].capitalize()}{by} {_at(decided['at'])}{reason}"
 
 
-def _decisions(facts: Facts, web_url: str) -> Message:
+def _decisions(facts: Facts, pages: Pages) -> Message:
     """A decision in a channel that had no message about the request."""
     pull = link(facts["url"], f"{facts['pullRequest']}: {facts['title']}")
     title = f"Exception {facts['decided']['how']} for {words(facts['pullRequest'])}"
-    open_page = link(web_url + web_addresses.EXCEPTIONS, "All exceptions")
+    open_page = link(pages.at(web_addresses.EXCEPTIONS), "All exceptions")
     return Message(title, [section(f"*Exception* for {pull}\n{_decision(facts['decided'])}"), context(open_page)])
 
 
@@ -231,31 +232,31 @@ _NOTES = {
 }
 
 
-def _note(facts: Facts, web_url: str) -> Message:
+def _note(facts: Facts, pages: Pages) -> Message:
     """Events of one action within a minute."""
     about = "unknown" if all(one.get("unknown") for one in facts["shown"]) else facts["action"]
     mark, title, plural = _NOTES.get(about, (":information_source:", about, about))
-    lines = [_note_line(one, web_url) for one in facts["shown"]]
+    lines = [_note_line(one, pages) for one in facts["shown"]]
     if facts["total"] == 1:
         name = facts["shown"][0]["name"]
         return Message(_text(f"{title}: ", name), [section(f"{mark} *{title}*: {lines[0]}")])
     title = f"{facts['total']:,} {plural}"
     return Message(
-        title, [section(f"{mark} *{title}*"), _list(lines, facts["total"], web_url + web_addresses.ATTENTION)]
+        title, [section(f"{mark} *{title}*"), _list(lines, facts["total"], pages.at(web_addresses.ATTENTION))]
     )
 
 
-def _note_line(one: Facts, web_url: str) -> str:
+def _note_line(one: Facts, pages: Pages) -> str:
     """Return what an event is about, with what is told of it."""
     name = words(one["name"])
     if one["type"] in _PAGES:
-        name = link(_page(web_url, _PAGES[one["type"]], one["id"]), one["name"])
+        name = link(_page(pages, _PAGES[one["type"]], one["id"]), one["name"])
     return f"{name}. {words(one['told'], MAX_REASON)}" if one.get("told") else name
 
 
 _PAGES = {"freeze": web_addresses.FREEZE, "branch": web_addresses.BRANCH}
 
-KINDS: Mapping[str, Callable[[Facts, str], Message]] = {
+KINDS: Mapping[str, Callable[[Facts, Pages], Message]] = {
     "freezes": _freezes,
     "ends": _ends,
     "windows": _windows,
@@ -288,8 +289,8 @@ def _unmarked(line: str) -> str:
     return line.partition(" ")[2].replace("*", "")
 
 
-def _page(web_url: str, address: str, thing_id: str) -> str:
-    return web_url + address.format(id=thing_id)
+def _page(pages: Pages, address: str, thing_id: str) -> str:
+    return pages.at(address.format(id=thing_id))
 
 
 def _at(instant: str) -> str:

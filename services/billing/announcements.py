@@ -9,6 +9,7 @@ from rules import web_addresses
 from rules.billing.plans import PLANS
 from rules.billing.settings import BillingSettings
 from rules.billing.subscriptions import grace_end
+from rules.notifications.links import in_organization
 from rules.web_addresses import WebOrigin
 from services.billing.subscriptions import standing_in
 from services.core.unit_of_work import UnitOfWork
@@ -45,5 +46,5 @@ def announce(uow: UnitOfWork, organization: Organization, rows: Iterable[StripeS
                 organization=organization.name,
                 plan=PLANS[row.plan].name if row.plan in PLANS else "",
                 ends_at=end,
-                url=f"{uow.ports[WebOrigin].url}{web_addresses.BILLING}",
+                url=uow.ports[WebOrigin].url + in_organization(web_addresses.BILLING, organization.id),
             )

@@ -13,6 +13,7 @@ from rules.access.permissions import SYSTEM
 from rules.billing.grants import TRIAL_LENGTH, TRIAL_NOTICE, trial_ending_soon
 from rules.billing.plans import PLANS, TRIAL_PLAN
 from rules.errors import ServiceError
+from rules.notifications.links import in_organization
 from rules.web_addresses import WebOrigin
 from services.billing.summary import audit_snapshot
 from services.billing.used_trials import has_used_trial, person_of, record_trial
@@ -102,6 +103,6 @@ def _announce(uow_factory: UnitOfWorkFactory, organization_id: str) -> bool:
                 organization=organization.name,
                 plan=PLANS[trial.plan].name,
                 ends_at=trial.until,
-                url=f"{uow.ports[WebOrigin].url}{web_addresses.BILLING}",
+                url=uow.ports[WebOrigin].url + in_organization(web_addresses.BILLING, organization.id),
             )
     return True

@@ -18,6 +18,7 @@ from models.freezes import IN_FORCE
 from rules.freezes.blocking import BlockingFacts
 from rules.freezes.check_names import stop_context
 from rules.freezes.stops import FrozenBranch, Names, covered_by, needs_stop, opened_by, stoppable
+from rules.rate_budget import GitHubLimits
 from rules.rulesets.frozen_branches import NAME, Stop, holds, restored_ruleset, wanted_ruleset
 from rules.rulesets.needs import Level
 from services.core.unit_of_work import UnitOfWork
@@ -244,7 +245,7 @@ def read_organization_facts(uow: UnitOfWork, stop_ids: Collection[str]) -> list[
 def _may_wait(uow: UnitOfWork, stop: OrganizationStop) -> bool:
     """Return whether branches that are frozen no more may stay stopped for a moment."""
     freed_at = uow.session.scalar(_FREED_AT, {"stop": stop.id, "now": uow.now, "due": []})
-    return freed_at is None or freed_at > uow.now - uow.dependencies.github_limits.ruleset_delay - PATIENCE
+    return freed_at is None or freed_at > uow.now - uow.ports[GitHubLimits].ruleset_delay - PATIENCE
 
 
 def _named(

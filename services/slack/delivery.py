@@ -27,6 +27,7 @@ from models.slack import SlackMessage, SlackSubscription
 from rules.access.permissions import SYSTEM
 from rules.slack.blocks import Message
 from rules.slack.notices import render
+from rules.slack.pages import Pages
 from rules.web_addresses import WebOrigin
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, RetryPolicy, WorkQueue
@@ -102,7 +103,7 @@ def _deliver(uow_factory: UnitOfWorkFactory, slack: Slack, lease: Lease) -> None
         if message.ts is None and message.useful_until is not None and message.useful_until <= uow.now:
             lease.fail(uow, "expired", "it is too old to be useful", None)
             return
-    shown = render(message.kind, message.facts, uow_factory.ports[WebOrigin].url)
+    shown = render(message.kind, message.facts, Pages(uow_factory.ports[WebOrigin].url, message.organization_id))
     try:
         ts = _send(slack, lease, target, shown)
     except SlackContentError:

@@ -6,6 +6,7 @@ from typing import Any
 
 from rules.notifications.sentences import sentence_of
 from rules.slack.notices import render
+from rules.slack.pages import Pages
 from services.audit.hash_chain import seal_entries
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.events.destinations import add_destination
@@ -67,7 +68,14 @@ class Messages:
     def _messages(self) -> list[tuple[str, str, list[str]]]:
         """Return id, text and freezes of the messages of freezes."""
         rows = self.harness.sql("SELECT id, facts, subjects FROM slack_messages WHERE kind = 'freezes' ORDER BY id")
-        return [(row.id, _text_of(render("freezes", row.facts, "http://web.test")), row.subjects) for row in rows]
+        return [
+            (
+                row.id,
+                _text_of(render("freezes", row.facts, Pages("http://web.test", self.harness.organization.id))),
+                row.subjects,
+            )
+            for row in rows
+        ]
 
     def _sentences(self) -> list[tuple[str, str]]:
         """Return the last new sentence on each freeze: its id, and what a mail says."""

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 import orjson
 from flask import Response, g, request
 
-from rules import web_addresses
 from web.context import INVALID_SESSION, Content, SignInRequiredError, redirect_to
+from web.linked_organization import address_to_return_to, require_linked_organization
 from web.notices import leave_notice, take_notice
 from web.operations import Call, OperationError
 from web.views import PageView
@@ -42,14 +42,6 @@ class NoOrganizationError(Exception):
     """The page is about an organisation, and the visitor acts in none."""
 
 
-class OtherOrganizationError(Exception):
-    """The address names an organisation that the visitor does not act in; `back` is the address."""
-
-    def __init__(self, organization_id: str, back: str) -> None:
-        super().__init__(organization_id)
-        self.organization_id, self.back = organization_id, back
-
-
 class DashboardPage(PageView):
     """A page of a member of an organisation.
 
@@ -76,10 +68,8 @@ class DashboardPage(PageView):
             raise me
         visitor = self.context.remember_visitor(me)
         if visitor is None:
-            raise SignInRequiredError(_address())
-        named = request.args.get(web_addresses.ORGANIZATION, "")
-        if named and named != (visitor.organization or {}).get("id"):
-            raise OtherOrganizationError(named, _address())
+            raise SignInRequiredError(address_to_return_to())
+        require_linked_organization(visitor)
         if visitor.organization is None or _code(overview) in WITHOUT_ORGANIZATION:
             raise NoOrganizationError
         g.frame |= {
@@ -158,10 +148,10 @@ class DashboardPage(PageView):
         """Return the content of each answer, or its OperationError. Raise SignInRequiredError."""
         token = self.context.session_token()
         if not token:
-            raise SignInRequiredError(_address())
+            raise SignInRequiredError(address_to_return_to())
         answers = self.context.operations.answer_all([replace(call, session_token=token) for call in calls])
         if any(_code(answer) in INVALID_SESSION for answer in answers):
-            raise SignInRequiredError(_address())
+            raise SignInRequiredError(address_to_return_to())
         return [answer if isinstance(answer, OperationError) else answer.content for answer in answers]
 
 
@@ -190,11 +180,6 @@ def filters(*names: str) -> dict[str, str]:
     """Return the parameters of the address with these names that are not empty, without white space around them."""
     given = {name: request.args.get(name, "").strip() for name in names}
     return {name: text for name, text in given.items() if text}
-
-
-def _address() -> str:
-    """Return the address that is requested, to lead back to; of a part, that of its page."""
-    return request.path if request.method == "POST" else request.full_path.rstrip("?")
 
 
 def _code(answer: Any) -> str | None:

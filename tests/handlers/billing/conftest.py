@@ -1,5 +1,6 @@
 """An organisation that buys plans at the simulated Stripe, with the product, its jobs and Stripe on one clock."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,9 +18,11 @@ from rules.web_addresses import WebOrigin
 from services.billing.prices import refresh_prices
 from services.billing.stripe_requests import request_prices
 from services.billing.sync import sync_customer
+from services.core.encryption import decrypt_with_any
 from services.core.ports import Ports
 from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
+from services.mail.outbox import USE, associated_data
 from tests import factories
 from tests.handlers.callers import Caller, Tenant
 from tests.harness.clock import MovableClock
@@ -126,6 +129,14 @@ class Shop:
         """Return the templates of the mails, in order."""
         self.tenant.session.expire_all()
         return list(self.tenant.session.scalars(select(Mail.template).order_by(Mail.created_at)))
+
+    def links(self) -> set[str]:
+        """Return the addresses that the mails link to."""
+        found = set()
+        for mail in self.tenant.session.scalars(select(Mail).where(Mail.encrypted_values.is_not(None))):
+            bound, sent = associated_data(mail.id, mail.recipient), mail.encrypted_values
+            found.add(json.loads(decrypt_with_any([self.jobs.ports[SecretKey].current], USE, bound, sent or b""))["url"])
+        return found
 
     def changes(self) -> list[dict[str, Any]]:
         """Return the audited changes of subscriptions."""

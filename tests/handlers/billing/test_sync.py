@@ -115,6 +115,8 @@ class TestGrace:
         shop.work()
         shop.work()
         assert shop.mails() == ["payment_failed", "grace_ending"]
+        [link] = shop.links()
+        assert link.endswith(f"/billing?organization={shop.tenant.organization.id}")
         for passed, plan in ((14 * DAY - SECOND, ("team", "stripe")), (14 * DAY, ("free", "none"))):
             shop.clock.at = since + passed
             assert shop.plan() == plan

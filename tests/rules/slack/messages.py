@@ -5,8 +5,10 @@ from typing import Any
 from rules.freezes.blocking import CAUSES, WAYS
 from rules.slack import answers, forms, notices
 from rules.slack.blocks import Message
+from rules.slack.pages import Pages
 
 WEB = "https://freeze.example"
+PAGES = Pages(WEB, "org_1")
 NOW = "2026-11-21T09:30:00Z"
 HOSTILE = (
     "<!channel> <!here|now> <@U1> <https://evil.example|our page> &lt;!channel&gt; a|b> ```\n*bold* "
@@ -89,7 +91,7 @@ def every_message(text: str) -> list[Message]:
         facts.append(("note", {"action": action, "total": 99, "shown": [one, {**one, "type": "other"}] * 5}))
     told = {"type": "freeze", "id": "frz_1", "name": text, "told": " ".join(CAUSES.values())}
     facts.append(("note", {"action": "freeze.unprotected", "total": 10, "shown": [told] * 10}))
-    messages = [notices.render(kind, each, WEB) for kind, each in facts]
+    messages = [notices.render(kind, each, PAGES) for kind, each in facts]
     listed = [{"id": "frz_1", "reason": text, "endsAt": NOW, "targets": {**COUNTS, "total": 12_000}, "gaps": GAPS}] * 20
     state = {
         "subject": {"name": text},
@@ -103,10 +105,10 @@ def every_message(text: str) -> list[Message]:
     }
     return [
         *messages,
-        answers.freezes_in_force(listed, WEB, more=True, liftable=True),
-        answers.branch_state(state, WEB),
-        answers.branch_state(state | {"enforced": True}, WEB),
-        answers.said(answers.started(listed[0], WEB)),
+        answers.freezes_in_force(listed, PAGES, more=True, liftable=True),
+        answers.branch_state(state, PAGES),
+        answers.branch_state(state | {"enforced": True}, PAGES),
+        answers.said(answers.started(listed[0], PAGES)),
         answers.refusal(text),
         answers.help_text("/freeze", text),
         answers.linking(f"{WEB}/slack/link?token=x"),

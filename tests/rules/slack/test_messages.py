@@ -11,7 +11,7 @@ from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
 
 from rules.slack import answers, blocks, forms, markup, notices
-from tests.rules.slack.messages import HOSTILE, NOW, WEB, every_form, every_message, freeze, request
+from tests.rules.slack.messages import HOSTILE, NOW, PAGES, WEB, every_form, every_message, freeze, request
 
 ENTITY = re.compile(r"&(?:amp|lt|gt);")
 LATER = "2026-11-21T09:31:00Z"
@@ -56,7 +56,7 @@ def test_messages_are_within_the_limits_of_slack(text: str) -> None:
 @pytest.mark.parametrize(("more", "title"), [(False, "2 freezes in force"), (True, "More than 2 freezes in force")])
 def test_list_of_freezes_says_whether_there_are_more(more: bool, title: str) -> None:
     listed = [{"id": "frz_1", "reason": "Release week", "endsAt": NOW}] * 2
-    assert answers.freezes_in_force(listed, WEB, more=more, liftable=False).text == title
+    assert answers.freezes_in_force(listed, PAGES, more=more, liftable=False).text == title
 
 
 @given(texts, texts)
@@ -93,13 +93,13 @@ def test_link_keeps_its_address_in_one_piece() -> None:
 
 def test_freeze_that_has_ended_has_no_buttons() -> None:
     for ended, row in enumerate((freeze("A reason"), freeze("A reason", endedAt=NOW))):
-        shown = notices.render("freezes", {"total": 1, "enforced": 0, "ended": ended, "shown": [row]}, WEB)
+        shown = notices.render("freezes", {"total": 1, "enforced": 0, "ended": ended, "shown": [row]}, PAGES)
         assert any(block["type"] == "actions" for block in shown.blocks) is not bool(ended)
 
 
 def test_freeze_without_exceptions_offers_none() -> None:
     facts = {"total": 1, "enforced": 0, "ended": 0, "shown": [freeze("A reason", exceptionsAllowed=False)]}
-    buttons = next(block for block in notices.render("freezes", facts, WEB).blocks if block["type"] == "actions")
+    buttons = next(block for block in notices.render("freezes", facts, PAGES).blocks if block["type"] == "actions")
     assert [each["action_id"] for each in buttons["elements"]] == ["freeze.lift"]
 
 
@@ -144,7 +144,7 @@ def test_message_of_a_freeze_says_first_what_is_not_blocked(
     facts: dict[str, Any], enforced_at: str | None, first: str, progress: str
 ) -> None:
     row = freeze("A reason", blocking=facts, blockedAt=enforced_at, enforcedAt=enforced_at)
-    message = notices.render("freezes", {"total": 1, "enforced": 0, "ended": 0, "shown": [row]}, WEB)
+    message = notices.render("freezes", {"total": 1, "enforced": 0, "ended": 0, "shown": [row]}, PAGES)
     shown = texts_of(message.blocks)
     assert shown[0].startswith(first)
     assert progress in shown[-1]
@@ -154,20 +154,20 @@ def test_message_of_a_freeze_says_first_what_is_not_blocked(
 @pytest.mark.parametrize(("enforced_at", "then"), [(None, "being enforced"), (LATER, "fully enforced <")])
 def test_message_of_a_freeze_says_since_when_a_stop_blocks(enforced_at: str | None, then: str) -> None:
     row = freeze("A reason", blocking=blocking(blocked=5), blockedAt=NOW, enforcedAt=enforced_at)
-    shown = texts_of(notices.render("freezes", {"total": 1, "enforced": 0, "ended": 0, "shown": [row]}, WEB).blocks)
+    shown = texts_of(notices.render("freezes", {"total": 1, "enforced": 0, "ended": 0, "shown": [row]}, PAGES).blocks)
     assert re.search(rf"· blocked since <[^>]+> \(a stop\) · {then}", shown[-1])
 
 
 @pytest.mark.parametrize(("enforced", "said"), [(1, "2 of 2 blocked, 1 of 2 enforced"), (2, "2 of 2 enforced")])
 def test_message_of_several_freezes_says_how_many_stops_hold(enforced: int, said: str) -> None:
     facts = {"total": 2, "blocked": 2, "enforced": enforced, "ended": 0, "shown": [freeze("A"), freeze("B")]}
-    assert texts_of(notices.render("freezes", facts, WEB).blocks)[-1] == f"{said}, 0 ended"
+    assert texts_of(notices.render("freezes", facts, PAGES).blocks)[-1] == f"{said}, 0 ended"
 
 
 def test_message_of_several_freezes_says_first_how_many_do_not_block() -> None:
     rows = [freeze("A", blocking=blocking(gaps=(("not_blocked", "no_rule"),), not_blocked=2)), freeze("B")]
     facts = {"total": 2, "enforced": 0, "ended": 0, "unprotected": 1, "unknown": 1, "shown": rows}
-    message = notices.render("freezes", facts, WEB)
+    message = notices.render("freezes", facts, PAGES)
     shown = texts_of(message.blocks)
     assert shown[0].splitlines() == [
         ":red_circle: *1 of 2 freezes does not block all branches.*",
@@ -180,7 +180,7 @@ def test_message_of_several_freezes_says_first_how_many_do_not_block() -> None:
 def test_message_without_facts_of_blocking_claims_nothing() -> None:
     row = freeze("A reason")
     del row["blocking"]
-    shown = texts_of(notices.render("freezes", {"total": 1, "enforced": 0, "ended": 0, "shown": [row]}, WEB).blocks)
+    shown = texts_of(notices.render("freezes", {"total": 1, "enforced": 0, "ended": 0, "shown": [row]}, PAGES).blocks)
     assert shown[0].startswith(":snowflake:")
     assert "being enforced" in shown[-1]
 
@@ -196,9 +196,9 @@ def test_answer_on_a_branch_says_first_that_it_is_not_known_to_be_blocked() -> N
         "freezes": [],
         "freezesTruncated": False,
     }
-    [first, *_] = texts_of(answers.branch_state(state, WEB).blocks)
+    [first, *_] = texts_of(answers.branch_state(state, PAGES).blocks)
     assert first.startswith(":red_circle: *GitHub is not known to refuse merges")
-    [first, *_] = texts_of(answers.branch_state({**state, "enforced": True}, WEB).blocks)
+    [first, *_] = texts_of(answers.branch_state({**state, "enforced": True}, PAGES).blocks)
     assert first == ":snowflake: *acme/web#main* is frozen. GitHub refuses merges into all that is frozen."
 
 
@@ -210,19 +210,27 @@ def test_answers_with_a_freeze_say_first_what_is_not_blocked(unprotected: int, c
     counts = {"total": 5, "blocked": 5 - unprotected, "partly": 0, "unprotected": unprotected, "unknown": 0, "late": 0}
     gaps = [{"state": "not_blocked", "code": code, "branchCount": 2}] if code else []
     row = {"id": "frz_1", "reason": "Release week", "endsAt": None, "targets": counts, "gaps": gaps}
-    assert answers.started(row, WEB).startswith(first)
-    [shown] = texts_of(answers.freezes_in_force([row], WEB, more=False, liftable=False).blocks)
+    assert answers.started(row, PAGES).startswith(first)
+    [shown] = texts_of(answers.freezes_in_force([row], PAGES, more=False, liftable=False).blocks)
     assert shown.startswith(first)
 
 
 def test_thousand_windows_make_one_message_with_a_link_to_the_rest() -> None:
     window = {"scheduleId": "sch_1", "scheduleName": "Weekend", "startsAt": NOW, "endsAt": NOW}
-    message = notices.render("windows", {"total": 1000, "minutes": 30, "shown": [window] * 10}, WEB)
+    message = notices.render("windows", {"total": 1000, "minutes": 30, "shown": [window] * 10}, PAGES)
     assert message.text == "1,000 freezes begin in 30 minutes"
     assert "and 990 more" in texts_of(message.blocks)[-1]
 
 
 def test_message_of_a_request_opens_its_place_in_the_list() -> None:
-    message = notices.render("request", request("acme/web#7"), WEB)
+    message = notices.render("request", request("acme/web#7"), PAGES)
     [opened] = [each["url"] for block in message.blocks for each in block.get("elements", ()) if "url" in each]
-    assert opened == f"{WEB}/exceptions#exc_1"
+    assert opened == f"{WEB}/exceptions?organization=org_1#exc_1"
+
+
+def test_every_link_to_a_page_names_the_organization() -> None:
+    shown = [message.as_json() for message in every_message("Database migration")]
+    links = {link for text in json.dumps(shown).split('"') for link in re.findall(rf"{WEB}[^|>\s]*", text)}
+    assert len(links) > 5
+    unnamed = {link for link in links if "organization=org_1" not in link and "/slack/link" not in link}
+    assert unnamed == set()

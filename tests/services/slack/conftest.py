@@ -13,6 +13,7 @@ from models.slack import SlackMessage, SlackSubscription
 from rules.access.permissions import SYSTEM
 from rules.ids import new_id
 from rules.notifications.kinds import kind_of
+from rules.slack.pages import Pages
 from rules.web_addresses import WebOrigin
 from services.core.ports import Ports
 from services.core.rotated_secrets import SecretKey
@@ -26,6 +27,7 @@ from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups
 
 WEB_URL = "https://freezes.test"
+PAGES = Pages(WEB_URL, "org_1")
 Take = Callable[..., None]
 Messages = Callable[[], Sequence[SlackMessage]]
 

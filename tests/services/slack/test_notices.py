@@ -15,7 +15,7 @@ from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.slack.delivery import MESSAGES
 from tests import factories
 from tests.harness.wakeups import RecordedWakeups
-from tests.services.slack.conftest import WEB_URL, Messages, Take
+from tests.services.slack.conftest import PAGES, Messages, Take
 
 
 def of_freeze(action: str, freeze: Freeze) -> tuple[str, str, str, str]:
@@ -90,7 +90,7 @@ class TestFreezes:
         assert (message.facts["blocked"], message.facts["enforced"]) == (1, 0)
         [shown] = message.facts["shown"]
         assert (shown["blockedAt"] is None, shown["enforcedAt"]) == (False, None)
-        assert "(a stop) · being enforced" in str(render("freezes", message.facts, WEB_URL))
+        assert "(a stop) · being enforced" in str(render("freezes", message.facts, PAGES))
 
         reading.stop = None
         take(of_freeze("freeze.unprotected", freeze), targets=1, unprotected=1, late=1, gaps={}, causes=["late"])
@@ -105,18 +105,18 @@ class TestFreezes:
         freeze = factories.freeze(session, acme, [branch], enforced_at=factories.now())
         take(of_freeze("freeze.started", freeze))
         [message] = messages()
-        assert "fully enforced" in str(render("freezes", message.facts, WEB_URL))
+        assert "fully enforced" in str(render("freezes", message.facts, PAGES))
 
         reading.rules_read_at = factories.now() - timedelta(hours=1)
         details = {"targets": 1, "unknown": 1, "gaps": {"outdated": 1}, "causes": ["outdated"]}
         take(of_freeze("freeze.unprotected", freeze), **details)
         message, note = messages()
-        shown = str(render("freezes", message.facts, WEB_URL)) + str(render("note", note.facts, WEB_URL))
+        shown = str(render("freezes", message.facts, PAGES)) + str(render("note", note.facts, PAGES))
         assert "fully enforced" not in shown
         assert "not enforced" in shown
         assert "A freeze does not block" not in shown
         title = ":large_orange_circle: *It is not known whether a freeze blocks all of its branches*"
-        assert title in str(render("note", note.facts, WEB_URL))
+        assert title in str(render("note", note.facts, PAGES))
 
     def test_windows_of_one_minute_share_one_message_across_batches(
         self, session: Session, acme: Organization, take: Take, messages: Messages

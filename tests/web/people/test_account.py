@@ -1,5 +1,7 @@
 """`/settings/account`: one's organisations, and what else is signed in."""
 
+from urllib.parse import unquote
+
 import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -90,6 +92,26 @@ class TestOrganizations:
         page = ada.press(asked, "Switch and open the page")
         assert page.title == "Close of the books"
         assert ada.open(f"/freezes/{freeze.id}", organization=globex.id).title == "Close of the books"
+
+    @pytest.mark.parametrize("path", ["/billing", "/slack"])
+    def test_link_to_a_page_outside_of_the_dashboard_switches_too(
+        self, ada: Person, session: Session, path: str
+    ) -> None:
+        globex = join(session, "Globex", "owner")
+        join(session, "Acme", "owner")
+        ada.press(ada.open("/settings/account"), "to Acme")
+        asked = ada.open(path, organization=globex.id)
+        assert "This page is about Globex" in asked.text
+        page = ada.press(asked, "Switch and open the page")
+        assert [row.organization_id for row in open_sessions(session)] == [globex.id]
+        assert (page.status, "Globex" in page.text, "Acme" in page.text) == (200, True, False)
+
+    def test_link_of_a_mail_leads_back_after_the_sign_in(self, ada: Person, session: Session) -> None:
+        globex = join(session, "Globex", "owner")
+        ada.client.cookies.clear()
+        page = ada.open("/billing", organization=globex.id)
+        assert page.title == "Sign in"
+        assert f"organization={globex.id}" in unquote(str(page.answer.url))
 
     def test_link_about_a_foreign_organization_is_refused(self, ada: Person, session: Session) -> None:
         join(session, "Acme")

@@ -75,7 +75,7 @@ class PostQueue(ABC, Generic[Post]):
                 self._ready.wait(wait)
         return None
 
-    def drain(self, timeout: float = 10.0) -> bool:
+    def drain(self, timeout: float = 60.0) -> bool:
         """Wait until all posts were sent, those with a delay too; return False if that takes longer than `timeout`."""
         with self._ready:
             return self._ready.wait_for(lambda: not self._waiting and not self._busy, timeout)

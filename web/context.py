@@ -6,6 +6,7 @@ more than the API allows its visitor. A GET calls operations that read, so nothi
 
 import hashlib
 import logging
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,6 +46,7 @@ _DIALOG = "div#dialog-content"
 """The `HX-Target` of a page that htmx opens in the dialog."""
 _SECRET_PARAMETERS = ("token", "user_code", "code", "state")
 """Parameters of addresses that no other site may see in a `Referer`."""
+_ID_IN_MESSAGE = re.compile(r" '[a-z]{3}_[0-9a-z]+'")
 INVALID_SESSION = ("missing_credentials", "invalid_token", "token_expired")
 """Codes of operations, if the visitor has to sign in again."""
 
@@ -256,7 +258,8 @@ class PageContext:
     def error_page(self, error: OperationError) -> Response:
         """Return an error as a page."""
         request_id = error.request_id or request.environ.get("asgi.scope", {}).get(REQUEST_ID)
-        shown = self.message_page(error_title(error.status), error.message, error.status, request_id=request_id)
+        message = _ID_IN_MESSAGE.sub("", error.message)
+        shown = self.message_page(error_title(error.status), message, error.status, request_id=request_id)
         return _with_headers(shown, error)
 
     def message_page(

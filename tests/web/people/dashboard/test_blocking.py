@@ -210,11 +210,11 @@ class TestBranchesOfAFreeze:
         ("cause", "word"),
         [
             (None, "✓ Blocked"),
-            (lose_rule, f"Not blocked {NO_RULE}"),
-            (allow_deletion, f"Blocked in part {DELETION}"),
-            (forget_rules, f"Not checked yet {NOT_READ}"),
+            (lose_rule, f"Not blocked Why {NO_RULE}"),
+            (allow_deletion, f"Blocked in part Why {DELETION}"),
+            (forget_rules, f"Not checked yet Why {NOT_READ}"),
             (read_long_ago, "Not checked lately"),
-            (succeed, f"Not blocked yet {WRITING}"),
+            (succeed, f"Not blocked yet Why {WRITING}"),
         ],
     )
     def test_row_of_a_branch_says_whether_it_is_blocked(
@@ -230,7 +230,7 @@ class TestBranchesOfAFreeze:
         pull = factories.pull_request(acme.session, acme.repositories[0], 7)
         factories.exception(acme.session, freeze, pull, acme.web)
         shown = words(member("viewer").open(f"/freezes/{freeze.id}"))
-        assert "✓ Blocked GitHub refuses every change, except by one actor who may bypass the rule." in shown
+        assert "✓ Blocked Why GitHub refuses every change, except by one actor who may bypass the rule." in shown
         assert "Lets in #7" in shown
 
 

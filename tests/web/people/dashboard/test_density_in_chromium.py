@@ -25,9 +25,8 @@ TABLES = ("freezes-ended", "freezes-found", "freeze-moving", "freeze-window", "e
 SETTLED = ("schedule", "schedule-edit", "repositories", "repository", "branches")
 """Pages with tables: of `filled.py`, and of `scenes.py`."""
 ROWS = """Math.max(...[...document.querySelectorAll("%s")]
-  .filter(row => row.checkVisibility() && !row.querySelector(".bad, .warned, .red, .amber, progress"))
-  .map(row => row.getBoundingClientRect().height))"""
-"""The height of the highest row that has nothing to explain, in CSS pixels."""
+  .filter(row => row.checkVisibility()).map(row => row.getBoundingClientRect().height))"""
+"""The height of the highest row, in CSS pixels; also of those that say what is wrong."""
 CONTROLS = """[...new Set([...document.querySelectorAll("button, .button, select, .field input")]
   .filter(each => each.checkVisibility() && !each.matches(".plain, .event, [type=checkbox], [type=radio]"))
   .map(each => each.getBoundingClientRect().height))]"""

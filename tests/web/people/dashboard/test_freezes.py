@@ -82,6 +82,10 @@ class TestList:
         assert page.status == 400
         assert "In force to must be given, and the range be 400 days long at most" in words(page)
 
+    def test_page_of_nothing_shows_no_id(self, member: Enter) -> None:
+        page = member("viewer").open("/freezes/frz_01k7urvsaoopudarfi5or1b8ab")
+        assert (page.status, "Freeze not found in this organisation." in words(page)) == (404, True)
+
     def test_filter_that_is_refused_is_reported_at_its_field(self, member: Enter, acme: Scene) -> None:
         page = member("viewer").open("/freezes", repo="acme/none", q="x")
         assert (page.status, "acme/none" in page.text) == (404, True)

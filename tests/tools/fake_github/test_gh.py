@@ -173,9 +173,8 @@ def gh(web: RepositoryBuilder, handle: Handle, tmp_path: Path) -> Iterator[Gh]:
         yield run
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
+def test_gh_shows_what_there_is(gh: Gh) -> None:
+    cases: list[tuple[str, str]] = [
         ("pr view 1", "title:\tChange 1"),
         ("pr view 1 --comments", ""),
         ("pr view 1 --json commits,files,latestReviews,potentialMergeCommit", '"path":"changes/1.txt"'),
@@ -189,12 +188,11 @@ def gh(web: RepositoryBuilder, handle: Handle, tmp_path: Path) -> Iterator[Gh]:
         ),
         ("repo view acme/web", "acme/web"),
         ("api repos/acme/web/commits/main/statuses", "[]"),
-    ],
-)
-def test_gh_shows_what_there_is(gh: Gh, line: str, expected: str) -> None:
-    done = gh(line)
-    assert done.returncode == 0, done.stderr
-    assert expected in done.stdout
+    ]
+    for line, expected in cases:
+        done = gh(line)
+        assert done.returncode == 0, done.stderr
+        assert expected in done.stdout
 
 
 def test_gh_shows_the_failing_check_of_a_blocked_pull_request(gh: Gh) -> None:

@@ -134,8 +134,8 @@ class Shop:
         """Return the addresses that the mails link to."""
         found = set()
         for mail in self.tenant.session.scalars(select(Mail).where(Mail.encrypted_values.is_not(None))):
-            bound, sent = associated_data(mail.id, mail.recipient), mail.encrypted_values
-            found.add(json.loads(decrypt_with_any([self.jobs.ports[SecretKey].current], USE, bound, sent or b""))["url"])
+            bound, sent = associated_data(mail.id, mail.recipient), mail.encrypted_values or b""
+            found.add(json.loads(decrypt_with_any(self.jobs.ports[SecretKey].accepted, USE, bound, sent))["url"])
         return found
 
     def changes(self) -> list[dict[str, Any]]:

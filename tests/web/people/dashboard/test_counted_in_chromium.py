@@ -161,8 +161,8 @@ def test_christmas_of_every_year_takes_four_clicks_and_four_fields(person: Count
 def test_freeze_of_last_march_among_5000_takes_three_clicks(person: Counted, acme: Scene) -> None:
     acme.session.execute(text(MANY_FREEZES), {"organization": acme.organization.id})
     person.click("Freezes")
-    person.fill("Started from", "2026-03-01")
-    person.fill("Until", "2026-03-31")
+    person.fill("In force from", "2026-03-01")
+    person.fill("In force to", "2026-03-31")
     person.fill("Words", "ledger")
     person.click("Find")
     person.click("Ledger migration of March")

@@ -12,6 +12,7 @@ NAMES = (
     "two_installations",
     "overview",
     "pages",
+    "interactions",
     "stripe",
     "notifications",
     "processes",

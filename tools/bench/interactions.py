@@ -1,27 +1,20 @@
-"""Pages answer at once to what people do, on a processor of a quarter of the speed (interaction to next paint)."""
+"""How soon pages answer to clicks and keys on a processor of a quarter of the speed (interaction to next paint).
 
-from collections.abc import Iterator
+The organisation is that of `overview`. Of each step the best of some tries counts, since other programs use the
+processor as well. Aim: 100 ms for each.
+"""
 
-import pytest
+import tempfile
+from pathlib import Path
 
-from tests import factories
-from tests.harness.browser import CHROMIUM, RENDERED, Browser
-from tests.web.people.conftest import PASSWORD
-from tests.web.people.dashboard.conftest import Enter, Scene
-from tests.web.people.dashboard.filled import fill
-from tests.web.people.test_in_chromium import browser, running, sign_in
+from rules.access.login_sessions import cookie_name
+from tests.harness.browser import CHROMIUM, RENDERED, Browser, chromium
+from tools.bench.overview import seed
+from tools.bench.pages import sign_in
+from tools.bench.servers import machine, storage, web
 
-__all__ = ["browser", "running"]
-
-pytestmark = [
-    pytest.mark.check,
-    pytest.mark.slow(60),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
-MOST = 100
-"""Milliseconds from a key or click to the next picture."""
-TRIES = 8
-"""Of each step the best of so many counts: other programs use the processor as well."""
+TRIES = 3
+AIM_MS = 100
 WATCH = """(window.slowest = 0, window.counted = performance.interactionCount, new PerformanceObserver(list => {
   for (const each of list.getEntries()) if (each.interactionId) slowest = Math.max(slowest, each.duration);
 }).observe({ type: "event", durationThreshold: 16 }))"""
@@ -64,8 +57,6 @@ STEPS = {
     ),
     "/calendar": ("click .event.begins", "click h1", "type ?", "click #keys button", "click .event.begins"),
     "/repositories": (
-        "click tr:nth-child(1) [name=repository]",
-        "click tr:nth-child(45) [name=repository]",
         "click #q",
         "type s",
         "type e",
@@ -90,31 +81,36 @@ def take_step(browser: Browser, step: str) -> float:
     return float(browser.value(TAKE))
 
 
-@pytest.fixture
-def reader(browser: Browser, site: str, member: Enter, acme: Scene) -> Iterator[Browser]:
-    """Return a browser on a slow processor, in which an administrator of 282 repositories is signed in."""
-    for number in range(282 - 10):
-        factories.repository(acme.session, acme.organization, f"acme/service-{number:03}", enabled=number % 3 == 0)
-    fill(acme)
-    member("admin")
-    browser.run_scripts(enabled=True)
-    browser.resize(1280)
-    sign_in(browser, site, "admin@example.test", PASSWORD)
-    browser.call("Emulation.setCPUThrottlingRate", rate=4)
-    yield browser
-    browser.call("Emulation.setCPUThrottlingRate", rate=1)
-    browser.run_scripts(enabled=False)
-
-
-@pytest.mark.parametrize("path", STEPS)
-def test_page_answers_within_100_milliseconds(reader: Browser, site: str, path: str) -> None:
+def slowest_step(browser: Browser, address: str, steps: tuple[str, ...]) -> tuple[float, str]:
+    """Return the milliseconds of the slowest step on a page, and the step."""
     best: dict[str, float] = {}
     for _ in range(TRIES):
-        reader.open(site + path)
-        reader.value(WATCH)
-        for number, step in enumerate(STEPS[path]):
-            name, took = f"{number} {step}", take_step(reader, step)
+        browser.open(address)
+        browser.value(WATCH)
+        for number, step in enumerate(steps):
+            name, took = f"{number + 1} {step}", take_step(browser, step)
             best[name] = min(took, best.get(name, took))
-        if max(best.values()) <= MOST:
-            break
-    assert {name: each for name, each in best.items() if each > MOST} == {}
+    return max((took, name) for name, took in best.items())
+
+
+def main() -> None:
+    """Measure and print."""
+    if CHROMIUM is None:
+        print("Chromium is not installed: no interaction was measured")
+        return
+    with storage() as stores, tempfile.TemporaryDirectory() as home, chromium(Path(home)) as browser:
+        seed(stores.database_url)
+        token, _freeze = sign_in(stores.database_url)
+        with web("app.main:app", {**stores.environment, "LOG_LEVEL": "WARNING"}, "/healthz") as server:
+            browser.run_scripts(enabled=True)
+            browser.resize(1280)
+            browser.call("Network.setCookie", name=cookie_name(server.address), value=token, url=server.address)
+            browser.call("Emulation.setCPUThrottlingRate", rate=4)
+            print(f"The slowest step of each page, the best of {TRIES} tries ({machine()})")
+            for path, steps in STEPS.items():
+                took, step = slowest_step(browser, server.address + path, steps)
+                print(f"  {path:14} {took:4.0f} ms (aim {AIM_MS})   {step}")
+
+
+if __name__ == "__main__":
+    main()

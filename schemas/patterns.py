@@ -23,6 +23,7 @@ _WORDS = {
     ),
     r"^([01][0-9]|2[0-3]):[0-5][0-9]$": "must be a time of day, such as 17:00",
     r"^20[0-9]{2}-(0[1-9]|1[0-2])$": "must be a month, such as 2026-12",
+    r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$": "must be a day, such as 2026-12-24",
     r"^[A-Z0-9]+$": "must contain only upper-case letters and digits, such as T0ACME",
     r"^[A-Z][A-Z0-9]+$": "must be an id of Slack, such as C0RELEASES",
     r"^https://[!-~]+$": "must be an https:// URL of visible ASCII characters",

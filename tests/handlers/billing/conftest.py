@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -172,10 +172,12 @@ def shop(
     )
     shop = Shop(globex, globex.key(), fake, client.v1, jobs, clock)
     shop.open()
+    before = asdict(fake.settings)
     fake.settings.webhook_url = f"{served}/webhooks/stripe"
     fake.settings.webhooks = "hold"
     yield shop
-    fake.settings.webhook_url = None
+    for name, value in before.items():
+        setattr(fake.settings, name, value)
     fake.sender.drain()
     exchanges = [each for each in fake.calls.exchanges if each.status == 200]
     assert [fault for each in exchanges for fault in faults_of(each)] == []

@@ -72,7 +72,7 @@ SEMANTIC_PATHS = re.compile(
     r"/(plan|currency|url|token)$|/events/\d+$|"
     r"/scope/|/repositories/\d+$|"
     r"/appliesTo/(scope/|scheduleIds)|/allow(/any/\d+)?$|/allow/.*/((accounts|teams|\w+Matching)/\d+|fromTeam)$|"
-    r"(ref|repo|branch|branchId|organization|action|to|occurrencesTo|startedBefore|inForce(From|To)|timezone|query|q)$|"
+    r"(ref|repo|branch|branchId|organization|action|to|occurrencesTo|startedBefore|inForce(From|To)|(first|last)Day|timezone|query|q)$|"
     r"one_off_unfreeze_at$"
 )
 """Paths of values that can be wrong though they are valid by their schema.

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.harness.github_harness import Harness
+from tests.harness.webhook_queue import WebhookQueue
 from tests.jobs.conftest import EnterScene
 from tests.jobs.frozen_branches.requests import settle
 from tests.jobs.probes.requests import look
@@ -40,3 +41,11 @@ def _many_at_rest(harness: Harness) -> None:
     work(harness)
     look(harness)
     settle(harness)
+
+
+@pytest.fixture
+def webhooks(many: Harness) -> WebhookQueue:
+    """Return the webhooks about these repositories that GitHub sends from now on."""
+    found = WebhookQueue(many)
+    found.take()
+    return found

@@ -29,13 +29,6 @@ from tools.fake_github.model.rulesets import update_ruleset
 from tools.fake_github.model.world import Actor
 
 
-@pytest.fixture
-def webhooks(many: Harness) -> WebhookQueue:
-    found = WebhookQueue(many)
-    found.take()
-    return found
-
-
 def do_all(harness: Harness) -> None:
     """Do what is due now."""
     for _ in range(2):

@@ -34,13 +34,6 @@ from tools.fake_github.model import installations, repositories
 from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
 
 
-@pytest.fixture
-def webhooks(many: Harness) -> WebhookQueue:
-    found = WebhookQueue(many)
-    found.take()
-    return found
-
-
 def change(harness: Harness, **changes: Any) -> None:
     [ruleset] = above(harness)
     act(harness, update_ruleset, ruleset, changes)

@@ -10,8 +10,12 @@ import httpx
 import psycopg
 import pytest
 
+from app import database, database_connections
 from app.commands.migrate import migrate
+from app.database import READINESS_TIMEOUT_SECONDS
+from app.database_connections import CONNECT_TIMEOUT_SECONDS
 from app.main import create_app
+from tests.faults.recovery.quick_faults import SHARED
 from tests.harness.concurrency import Task, at_once
 from tests.harness.product import product_config, product_parts
 from tests.harness.servers import client_of, serving
@@ -20,9 +24,9 @@ from tests.harness.wakeups import RecordedWakeups
 from tools.embedded import EmbeddedPostgres
 
 POOL = 4
-READINESS_SECONDS = 2.0
-REQUEST_SECONDS = 5.0
-RECOVERY_SECONDS = 2.0
+READINESS_SECONDS = SHARED * 2.0
+REQUEST_SECONDS = SHARED * 5.0
+RECOVERY_SECONDS = SHARED * 2.0
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +43,11 @@ def acme(postgres: EmbeddedPostgres) -> Iterator[Tenant]:
 
 
 @pytest.fixture
-def http(postgres: EmbeddedPostgres, redis_url: str, acme: Tenant) -> Iterator[httpx.Client]:
+def http(
+    postgres: EmbeddedPostgres, redis_url: str, acme: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[httpx.Client]:
+    monkeypatch.setattr(database, "READINESS_TIMEOUT_SECONDS", READINESS_TIMEOUT_SECONDS)
+    monkeypatch.setattr(database_connections, "CONNECT_TIMEOUT_SECONDS", CONNECT_TIMEOUT_SECONDS)
     config = product_config(postgres.url("hanging"), redis_url, database_pool_size=POOL)
     with (
         serving(create_app(config, product_parts(wakeups=RecordedWakeups()))) as url,

@@ -8,6 +8,7 @@ import pytest
 import redis
 from sqlalchemy import text
 
+import app.database_connections
 import app.metrics.facts
 from app.config import ConfigurationError
 from app.database import WORKER_ROLE
@@ -95,6 +96,7 @@ def test_reads_that_take_too_long_cost_only_their_own_metrics(
     jobs: UnitOfWorkFactory, reading: Callable[[Mapping[str, Read]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app.metrics.facts, "MAX_READ_SECONDS", 0.05)
+    monkeypatch.setattr(app.metrics.facts, "LONG_READS", {"good"})
     slow = [f"slow {number}" for number in range(10)]
     reading({name: executes("SELECT pg_sleep(600)") for name in slow} | {"good": executes("SELECT 1")})
     values = values_of(FactsCollector(jobs, lambda: 0))
@@ -113,6 +115,8 @@ def test_statements_of_a_read_share_its_time(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(app.metrics.facts, "monotonic", lambda: now[0])
+    monkeypatch.setattr(app.metrics.facts, "MAX_READ_SECONDS", MAX_READ_SECONDS)
+    monkeypatch.setattr(app.metrics.facts, "MAX_LONG_READ_SECONDS", MAX_LONG_READ_SECONDS)
     found: list[str] = []
 
     def read(uow: UnitOfWork) -> Iterator[Reading]:
@@ -156,7 +160,8 @@ def test_unreachable_redis_costs_only_its_own_metric(jobs: UnitOfWorkFactory) ->
 
 
 @pytest.mark.check
-def test_database_that_does_not_answer_is_tried_once(jobs: UnitOfWorkFactory) -> None:
+def test_database_that_does_not_answer_is_tried_once(jobs: UnitOfWorkFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.database_connections, "CONNECT_TIMEOUT_SECONDS", 2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"postgresql://nobody@127.0.0.1:{silent.getsockname()[1]}/nothing"
         facts = make_facts(address, jobs, lambda: 0)

@@ -29,10 +29,10 @@ from services.enforcement.setup_runs import SETUPS
 from services.offboarding.withdrawal import WITHDRAWALS
 from services.reconcile.leases import CHECKS
 from services.reconcile.pass_state import RENEWAL_INTERVAL
+from services.reconcile.reconciler import MAX_EVALUATION_AGE
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import eventually
 from tests.harness.sessions import committing
-from tests.harness.time_slices import MAX_EVALUATION_AGE
 from tests.services.core.holders import CANDIDATES, LENGTH, Process, has_work, rows
 
 CALL = timedelta(seconds=20)

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 
+from services.reconcile.reconciler import MAX_EVALUATION_AGE
 from tests.faults.suite.catalogue.steps import (
     LEASE,
     catch_at_a_freeze,
@@ -19,7 +20,6 @@ from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.stack import Stack
 from tests.faults.suite.tcp_proxies import Trap
 from tests.faults.suite.trial import Trial, fault
-from tests.harness.time_slices import MAX_EVALUATION_AGE
 
 
 @fault("A worker is killed in mid fan-out", within=90)

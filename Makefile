@@ -41,7 +41,7 @@ soak: $(VENV) $(NODE) ## Run what takes hours: 100 kills, every fault at its rea
 	@$(BIN)/python -m tests.faults.suite
 	@$(BIN)/python -m tools.fuzz
 	@EVERY_CASE=1 $(PYTEST) tests/jobs/stops
-	@TEST_SEED=random INVARIANT_EXAMPLES=250 $(BIN)/python -m pytest -n 0 -m "not check" tests/faults/test_blocked_means_refused.py
+	@TEST_SEED=random INVARIANT_EXAMPLES=250 $(BIN)/python -m pytest -n 0 --timeout=0 -m "not check" tests/faults/test_blocked_means_refused.py
 	@$(BIN)/python -m pytest -n 0 -q tests/integrations/emulate/calls.py
 	@$(BIN)/python -m tools.mutants
 	@for run in 1 2 3; do TEST_SEED=random $(PYTEST) $(SEEDED) || exit 1; done

@@ -123,7 +123,7 @@ if (keys) {
   used.addEventListener("change", () => localStorage.setItem("shortcuts", used.checked ? "on" : "off"));
   document.addEventListener("keydown", (event) => {
     if (!used.checked || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest("input, textarea, select, dialog[open], [contenteditable]")) return;
+    if (event.target.closest("input, textarea, select, dialog, [contenteditable]")) return;
     const follows = Date.now() - went < 1500;
     went = event.key === "g" ? Date.now() : 0;
     const link = follows && document.querySelector(`nav [data-key="${CSS.escape(event.key)}"]`);
@@ -132,7 +132,7 @@ if (keys) {
     else if (filter) {
       event.preventDefault();
       filter.focus();
-    } else if (event.key === "?") keys.showModal();
+    } else if (event.key === "?") keys.showPopover();
   });
 }
 document.querySelector("form[data-go-on]")?.requestSubmit();

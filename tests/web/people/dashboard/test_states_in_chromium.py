@@ -73,7 +73,7 @@ SENT = {
     ),
     "reminder-refused": Sent("/settings/notifications", "document.getElementById('remind_before').value = '1'"),
     "feed-refused": Sent("/settings/calendars", "0", "button[value=create]"),
-    "import-refused": Sent("/import", "0"),
+    "import-refused": Sent("/import", "0", "[value=try]"),
     "setup-refused": Sent("/enforcement/setup", "document.getElementById('repository').value = 'a/b'", "[value=plan]"),
     "key-created": Sent(
         "/settings/keys",

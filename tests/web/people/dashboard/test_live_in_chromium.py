@@ -212,6 +212,18 @@ def test_shortcuts_lead_to_sections_and_can_be_switched_off(
     assert browser.path == "/exceptions"
 
 
+@pytest.mark.parametrize("path", ["/schedules/new", "/settings"])
+def test_zones_are_suggested_as_soon_as_their_field_has_the_focus(
+    browser: Browser, site: str, acme: Scene, enter: Enter, path: str
+) -> None:
+    enter("admin")
+    browser.open(site + path)
+    offered = "[...document.getElementById('timezone').list.options].map(each => each.value)"
+    assert browser.value(offered) == []
+    swap(browser, "document.getElementById('timezone').focus()")
+    assert {"Europe/London", "Asia/Kolkata"} <= set(browser.value(offered))
+
+
 def test_impact_follows_what_is_typed(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
     enter("member")
     browser.open(f"{site}/freezes/new")

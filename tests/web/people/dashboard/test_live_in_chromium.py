@@ -34,6 +34,13 @@ new Promise(resolve => {
 })
 """
 TYPE = "document.getElementById('%s').dispatchEvent(new Event('input', { bubbles: true }));"
+SUGGESTED = """
+new Promise(resolve => {
+  const field = document.getElementById("timezone");
+  new MutationObserver(() => setTimeout(resolve)).observe(field.list, { childList: true });
+  field.focus();
+})
+"""
 SHORTCUTS_SHOWN = "document.getElementById('keys').matches(':popover-open')"
 REFRESH = "document.querySelector('[data-live]').dispatchEvent(new Event('refresh'));"
 
@@ -220,7 +227,7 @@ def test_zones_are_suggested_as_soon_as_their_field_has_the_focus(
     browser.open(site + path)
     offered = "[...document.getElementById('timezone').list.options].map(each => each.value)"
     assert browser.value(offered) == []
-    swap(browser, "document.getElementById('timezone').focus()")
+    browser.value(SUGGESTED)
     assert {"Europe/London", "Asia/Kolkata"} <= set(browser.value(offered))
 
 

@@ -58,6 +58,8 @@ class Parameter:
     explode: bool
     allow_empty: bool
     """True if an empty value counts as none."""
+    examples: Mapping[str, Any]
+    """Its named examples, by their summaries."""
     takes_rest: bool = False
     """True for the last parameter of a path if its value may have slashes (`x-rest-of-path`)."""
 
@@ -372,6 +374,7 @@ def _parameters(document: Node, item: Node, raw: Node) -> Iterator[Parameter]:
             schema=found.get("schema", {}),
             explode=found.get("explode", found["in"] in {"query", "cookie"}),
             allow_empty=bool(found.get("allowEmptyValue")),
+            examples={each.get("summary", key): each["value"] for key, each in found.get("examples", {}).items()},
             takes_rest=bool(found.get("x-rest-of-path")),
         )
 

@@ -70,6 +70,4 @@ class Account(PageView):
             "name": name,
             "device_label": device_label,
         }
-        if error is not None:
-            return self.context.render_again("account.html", error, _LABELS, **values)
-        return self.context.render("account.html", **values)
+        return self.context.render_form("account.html", error, _LABELS, **values)

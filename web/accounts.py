@@ -46,7 +46,7 @@ class SignUp(PageView):
             self.context.call("sign_up", body=filled(given))
         except OperationError as error:
             again = {"name": given["name"], "email": given["email"], **self._values(given["invitationToken"])}
-            return self.context.render_again("sign_up.html", error, _LABELS, **again)
+            return self.context.render_form("sign_up.html", error, _LABELS, **again)
         message = f"We sent a link to {given['email']}. Open it within 24 hours and enter your password to confirm it."
         return self.context.render("mail_sent.html", 202, message=message, again=self.path)
 
@@ -86,7 +86,7 @@ class Verify(PageView):
             if error.code == "not_found":
                 return self._expired()
             shown = at_field("password", error) if error.code == "wrong_credentials" else error
-            return self.context.render_again("verify.html", shown, _LABELS, mailed=mailed, link=link)
+            return self.context.render_form("verify.html", shown, _LABELS, mailed=mailed, link=link)
         return self._sign_in(link["email"], given["password"])
 
     def _sign_in(self, email: str, password: str) -> Response:
@@ -125,7 +125,7 @@ class SignIn(PageView):
         except OperationError as error:
             shown = at_field("email", error) if error.code == "wrong_credentials" else error
             values = {"email": given["email"], "back": back, "kept": kept}
-            again = self.context.render_again("sign_in.html", shown, _LABELS, **values)
+            again = self.context.render_form("sign_in.html", shown, _LABELS, **values)
             return _on_the_way(back, again)
         end_session(self.context)
         if kept and back != web_addresses.HOME:
@@ -167,7 +167,7 @@ class Forgot(PageView):
         try:
             self.context.call("forgot_password", body=filled(given))
         except OperationError as error:
-            return self.context.render_again("forgot.html", error, _LABELS, **given)
+            return self.context.render_form("forgot.html", error, _LABELS, **given)
         message = f"If {given['email']} has an account, we sent a link to it. It is valid for one hour."
         return self.context.render("mail_sent.html", 202, message=message, again=self.path)
 
@@ -196,7 +196,7 @@ class Reset(PageView):
         except OperationError as error:
             if error.code == "not_found":
                 return self._expired()
-            return self.context.render_again("reset.html", error, _LABELS, **self._values(mailed, link))
+            return self.context.render_form("reset.html", error, _LABELS, **self._values(mailed, link))
         return self.context.with_cookies(done, leave_notice(web_addresses.SIGN_IN, "password"))
 
     def _values(self, mailed: str, link: Any) -> dict[str, Any]:

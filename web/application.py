@@ -18,6 +18,7 @@ from web.guide import guide_pages
 from web.instants import format_distance, format_instant, format_local
 from web.reader_zone import format_for_reader, reader_zone
 from web.reference import reference_pages
+from web.zones import zone_pages
 
 HTMX = "vendor/htmx-4.0.1/htmx.min.js"
 _YEAR = 31_536_000
@@ -64,6 +65,7 @@ def create_pages(contract: Contract) -> Flask:
     pages.register_error_handler(HTTPException, _raise_as_service_error)
     pages.register_blueprint(reference_pages(contract))
     pages.register_blueprint(guide_pages())
+    pages.register_blueprint(zone_pages())
     return pages
 
 

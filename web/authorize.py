@@ -82,10 +82,7 @@ class Authorize(PageView):
             "describe_role": describe_role,
             "ticked": request.form.getlist("scope") if error else [scope["name"] for scope in consent["scopes"]],
         }
-        if error is None:
-            page = self.context.render("authorize.html", **values)
-        else:
-            page = self.context.render_again("authorize.html", error, _LABELS, **values)
+        page = self.context.render_form("authorize.html", error, _LABELS, **values)
         source = form_action_source(consent["redirectUri"])
         page.headers["Content-Security-Policy"] = POLICY.replace("form-action 'self'", f"form-action 'self' {source}")
         return allow_opener(page)

@@ -179,9 +179,7 @@ def show_billing(
         "seen": digest(billing),
         "read_at": billing["syncedAt"] or "",
     }
-    if error is not None:
-        return context.render_again("billing.html", error, _LABELS, **values)
-    return context.render("billing.html", **values)
+    return context.render_form("billing.html", error, _LABELS, **values)
 
 
 def _read_prices(context: PageContext) -> Sequence[Mapping[str, Any]]:

@@ -251,8 +251,12 @@ class PageContext:
         self.guard.set_cookie(page, secret)
         return page
 
-    def render_again(self, template: str, error: OperationError, labels: Mapping[str, str], **values: Any) -> Response:
-        """Return a refused form again, with its problems."""
+    def render_form(
+        self, template: str, error: OperationError | None, labels: Mapping[str, str], **values: Any
+    ) -> Response:
+        """Return the page of a form; with its problems and their status, if it was refused with an error."""
+        if error is None:
+            return self.render(template, **values)
         return _with_headers(self.render(template, error.status, problems=problems_of(error, labels), **values), error)
 
     def error_page(self, error: OperationError) -> Response:

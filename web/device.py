@@ -46,7 +46,7 @@ class Device(PageView):
         except OperationError as error:
             unknown = error.code == "not_found" or any(detail.path == "/userCode" for detail in error.details)
             shown = at_field("user_code", OperationError(404, "not_found", UNKNOWN_CODE)) if unknown else error
-            return self.context.render_again("device.html", shown, _LABELS, user_code=code)
+            return self.context.render_form("device.html", shown, _LABELS, user_code=code)
 
     def _consent_page(self, code: str) -> Response:
         if not code:

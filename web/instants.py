@@ -64,8 +64,3 @@ def format_local(local: str) -> str:
 def instant_in_zone(instant: datetime, timezone: str) -> datetime:
     """Return the same instant in a zone of the IANA database; in UTC if there is no such zone."""
     return instant.astimezone(ZoneInfo(timezone) if timezone in zone_names() else UTC)
-
-
-def suggested_zones() -> list[str]:
-    """Return the zones that a form suggests: those of a region. Any other of the IANA database can be typed."""
-    return sorted(zone for zone in zone_names() if "/" in zone and not zone.startswith(("Etc/", "US/")))

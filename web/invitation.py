@@ -84,7 +84,7 @@ class Invitation(PageView):
                 return redirect_to(f"{web_addresses.SIGN_IN}?{urlencode({'next': _address(found['id'])})}")
             values = {"invitation": found, "powers": describe_role(found["role"]), "back": _address(found["id"])}
             joining = {**self._joining(found, given["mailed"]), "name": given["name"]}
-            return self.context.render_again("invitation.html", error, _LABELS, **values, **joining)
+            return self.context.render_form("invitation.html", error, _LABELS, **values, **joining)
         end_session(self.context)
         return self.context.with_cookies(joined, leave_notice(web_addresses.HOME, "joined"))
 

@@ -70,9 +70,7 @@ class Profile(PageView):
             "given": given or {},
             "min_length": self.context.min_length("change_password", "password"),
         }
-        if error is not None:
-            return self.context.render_again("profile.html", error, _LABELS, **values)
-        return self.context.render("profile.html", **values)
+        return self.context.render_form("profile.html", error, _LABELS, **values)
 
 
 class ConfirmEmail(PageView):

@@ -133,9 +133,7 @@ class SlackWorkspace(PageView):
             "may_install": self.context.may(organization["role"], INSTALL),
             "may_subscribe": self.context.may(organization["role"], "subscribe_slack_channel"),
         }
-        if error is not None:
-            return self.context.render_again("slack.html", error, _LABELS, **values)
-        return self.context.render("slack.html", **values)
+        return self.context.render_form("slack.html", error, _LABELS, **values)
 
     def _requested(self, state: str) -> Mapping[str, Any]:
         return find_requested(self.context, "get_slack_install_request", CLAIM, state)

@@ -1,7 +1,7 @@
-"""Compression of answers: gzip, for clients that accept it.
+"""Compression of answers: Brotli or gzip, for clients that accept it.
 
 Short answers, and kinds that are compressed already, are sent as they are. The `ETag` of an answer names the state that
-it shows and not its bytes, so that both forms have the same: clients send it back with a change, in `If-Match`.
+it shows and not its bytes, so that all forms have the same: clients send it back with a change, in `If-Match`.
 Documents that are the same for everybody, whose `Cache-Control` is `public`, are compressed once.
 Secrets that stand beside text of a request are masked in each answer (`web/forms.py`), so its length tells nothing.
 """
@@ -12,26 +12,38 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+import brotli
+
 MIN_BYTES = 1024
 _KINDS = re.compile(rb"(text/|application/(json|javascript|problem\+json|yaml|xml)|image/svg)")
-_LEVEL = 4
-"""About a fifth larger than with 9, for a third of the work."""
+_CODINGS = ("br", "gzip")
+_WEIGHT = re.compile(rb"(q=(?P<weight>0(\.[0-9]*)?|1(\.0*)?))?")
+_GZIP, _BROTLI = 4, 5
+"""About a fifth larger than at best, for a third of the work."""
+_BEST_GZIP, _BEST_BROTLI = 9, 10
+"""For what is compressed once. Brotli's 11 wins 2 % for twice the work, two seconds for the reference's script."""
 _LARGE_BYTES = 65_536
 """From this size on, the event loop does other things meanwhile."""
 _VARY = (b"vary", b"accept-encoding")
-_ENCODING = (b"content-encoding", b"gzip")
 
 Headers = list[tuple[bytes, bytes]]
 
 
-def accepts_gzip(header: bytes | None) -> bool:
-    """True if an `Accept-Encoding` allows gzip (RFC 9110, 12.5.3)."""
+def coding_for(header: bytes | None) -> str:
+    """Return what an `Accept-Encoding` prefers (RFC 9110, 12.5.3), of equals `br` before `gzip`; empty if neither."""
     weights = {}
     for part in (header or b"").lower().split(b","):
-        name, _, parameters = part.partition(b";")
-        weights[name.strip()] = parameters.replace(b" ", b"")
-    weight = weights.get(b"gzip", weights.get(b"*", b"q=0"))
-    return not re.fullmatch(rb"q=0(\.0*)?", weight)
+        name, _, parameter = part.partition(b";")
+        weights[name.strip()] = _weight_of(parameter)
+    other = weights.get(b"*", 0)
+    best = max(_CODINGS, key=lambda coding: weights.get(coding.encode(), other))
+    return best if weights.get(best.encode(), other) else ""
+
+
+def _weight_of(parameter: bytes) -> float:
+    """Return a weight, `q=0.5` or nothing, from 0 to 1; 0 if it is none."""
+    found = _WEIGHT.fullmatch(parameter.replace(b" ", b""))
+    return float(found["weight"] or 1) if found else 0
 
 
 def is_compressible(status: int, headers: Sequence[tuple[bytes, bytes]], size: int) -> bool:
@@ -46,15 +58,16 @@ def compress(status: int, headers: Headers, body: bytes, accepted: bytes | None)
     """Return headers and body as the client accepts them; `content-length` is that of the body."""
     if not is_compressible(status, headers, len(body)):
         return headers, body
-    if not accepts_gzip(accepted):
+    coding = coding_for(accepted)
+    if not coding:
         return [*headers, _VARY], body
-    packed = _compress_once(body) if is_public(headers) else gzip.compress(body, _LEVEL, mtime=0)
-    return [*_with_length(headers, len(packed)), _VARY, _ENCODING], packed
+    packed = _compress_once(coding, body) if is_public(headers) else _pack(coding, body)
+    return [*_with_length(headers, len(packed)), _VARY, (b"content-encoding", coding.encode())], packed
 
 
 async def compress_on_loop(status: int, headers: Headers, body: bytes, accepted: bytes | None) -> tuple[Headers, bytes]:
     """Return headers and body as the client accepts them; a large body is compressed in a thread."""
-    if len(body) < _LARGE_BYTES or not accepts_gzip(accepted):
+    if len(body) < _LARGE_BYTES or not coding_for(accepted):
         return compress(status, headers, body, accepted)
     return await asyncio.to_thread(compress, status, headers, body, accepted)
 
@@ -65,15 +78,27 @@ def is_public(headers: Headers) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _compress_once(document: bytes) -> bytes:
+def _compress_once(coding: str, document: bytes) -> bytes:
     """Return a document that is the same for everybody, compressed as well as possible."""
-    return gzip.compress(document, mtime=0)
+    return _pack_best(coding, document)
 
 
 @lru_cache(maxsize=32)
-def compress_file(tag: bytes, body: bytes) -> bytes:  # noqa: ARG001 - the tag tells files apart faster than they do
+def compress_file(tag: bytes, coding: str, body: bytes) -> bytes:  # noqa: ARG001 - the tag tells files apart faster
     """Return a file of ours, compressed once."""
-    return gzip.compress(body, mtime=0)
+    return _pack_best(coding, body)
+
+
+def _pack(coding: str, body: bytes) -> bytes:
+    return _brotli(body, _BROTLI) if coding == "br" else gzip.compress(body, _GZIP, mtime=0)
+
+
+def _pack_best(coding: str, body: bytes) -> bytes:
+    return _brotli(body, _BEST_BROTLI) if coding == "br" else gzip.compress(body, _BEST_GZIP, mtime=0)
+
+
+def _brotli(body: bytes, quality: int) -> bytes:
+    return bytes(brotli.compress(body, quality=quality))
 
 
 def _with_length(headers: Headers, size: int) -> Headers:

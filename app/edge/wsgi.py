@@ -16,7 +16,7 @@ from typing import Any
 from werkzeug.wsgi import FileWrapper
 
 from app.edge.bodies import UNVERIFIED_BODIES, content_of, read_bytes
-from app.edge.compression import accepts_gzip, compress, compress_file, is_compressible
+from app.edge.compression import coding_for, compress, compress_file, is_compressible
 from app.edge.request_context import Reply, RequestContext
 from schemas.calls import StreamedAnswer
 
@@ -125,13 +125,14 @@ def _compressed(response: _Response, environ: Mapping[str, Any]) -> _Response:
     if not isinstance(response.body, FileWrapper) or not tag or not is_compressible(response.status, headers, size):
         return response
     headers.append((b"vary", b"accept-encoding"))
-    if not accepts_gzip(accepted):
+    coding = coding_for(accepted)
+    if not coding:
         return _Response(response.status, headers, response.body)
     body = b"".join(response.body)
     response.body.close()
-    packed = compress_file(tag, body)
+    packed = compress_file(tag, coding, body)
     headers = [(name, b"%d" % len(packed) if name == b"content-length" else value) for name, value in headers]
-    return _Response(response.status, [*headers, (b"content-encoding", b"gzip")], packed)
+    return _Response(response.status, [*headers, (b"content-encoding", coding.encode())], packed)
 
 
 def _environ(scope: Mapping[str, Any], body: bytes) -> dict[str, Any]:

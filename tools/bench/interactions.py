@@ -17,8 +17,10 @@ TRIES = 3
 AIM_MS = 100
 WATCH = """(window.slowest = 0, window.counted = performance.interactionCount, new PerformanceObserver(list => {
   for (const each of list.getEntries()) if (each.interactionId) slowest = Math.max(slowest, each.duration);
-}).observe({ type: "event", durationThreshold: 16 }))"""
+}).observe({ type: "event", durationThreshold: 16 }), document.documentElement.append(window.dot = new Image(1, 1)),
+  dot.style = "position: fixed; inset: 0")"""
 TAKE = f"""new Promise(done => {{
+  dot.style.background = dot.style.background ? "" : "red";
   const look = () => performance.interactionCount === counted ? setTimeout(look, 20) : setTimeout(() => {{
     done(slowest);
     slowest = 0;
@@ -26,7 +28,9 @@ TAKE = f"""new Promise(done => {{
   }}, 200);
   {RENDERED}.then(look);
 }})"""
-"""The milliseconds of the slowest interaction since the last time; 0 if none took 16."""
+"""The milliseconds of the slowest interaction since the last time; 0 if none took 16.
+
+A click that changes nothing would last until something else is painted, here the next step: so a dot is."""
 PLACE = """(selector => new Promise(done => {
   const look = () => {
     const found = [...document.querySelectorAll(selector)].find(each => each.checkVisibility());

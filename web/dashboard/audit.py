@@ -25,21 +25,6 @@ SOURCES = {
     "system": "The service",
 }
 """Words for the means by which something was done."""
-PRESETS = (
-    ("Who lifted", {"action": "freeze.lifted,freeze.overridden"}),
-    (
-        "Bypasses",
-        {"action": "freeze.bypassed,freeze.unprotected_change,freeze.landed_before_block,freeze.enforcement_gap"},
-    ),
-    (
-        "Exceptions",
-        {
-            "action": "exception.requested,exception.granted,exception.denied,exception.revoked,exception.used,"
-            "exception.expired"
-        },
-    ),
-)
-"""What people come for, with the filters that show it."""
 _FILTERS = ("action", "actorId", "targetId", "source", "from", "to", "q")
 _HEADERS = ("content-type", "content-disposition")
 
@@ -60,20 +45,27 @@ class Audit(DashboardPage):
             Call("list_members", query={"limit": 100}),
         )
         meanings = self._meanings(actions)
+        presets = self._presets()
         return self.show(
             "audit.html",
             entries=entries["data"],
             changes=changes_of,
             sentences=[_sentence(entry, meanings) for entry in entries["data"]],
-            actions=_actions(meanings, wanted.get("action", "")),
+            actions=_actions(meanings, presets, wanted.get("action", "")),
             people=_people(*people),
-            presets=[(text, of, f"{self.path}?{urlencode(of)}") for text, of in PRESETS],
+            presets=[(text, of, f"{self.path}?{urlencode(of)}") for text, of in presets.items()],
             sources=SOURCES,
             given=wanted,
             next_cursor=entries["nextCursor"],
             days=entitlements["limits"]["auditRetentionDays"],
             export=web_addresses.AUDIT_EXPORT + (f"?{urlencode(wanted)}" if wanted else ""),
         )
+
+    def _presets(self) -> dict[str, dict[str, str]]:
+        """Return what people come for, with the filters that show it: the examples of the filter in the contract."""
+        parameters = self.context.contract.operations["list_audit_entries"].parameters
+        action = next(each for each in parameters if each.name == "action")
+        return {text: {"action": value} for text, value in action.examples.items()}
 
     def _meanings(self, page: Mapping[str, Any]) -> dict[str, str]:
         """Return the meaning of each action."""
@@ -106,9 +98,12 @@ def query_of(given: Mapping[str, str]) -> dict[str, str]:
     return {**given, **day_range(given, "from", "to")}
 
 
-def _actions(meanings: Mapping[str, str], wanted: str) -> list[tuple[str, str]]:
+def _actions(
+    meanings: Mapping[str, str], presets: Mapping[str, Mapping[str, str]], wanted: str
+) -> list[tuple[str, str]]:
     """Return the options of the filter: presets, then each action by its meaning; always what is filtered by."""
-    offered = [(of["action"], text) for text, of in PRESETS] + sorted(meanings.items(), key=lambda each: each[1])
+    offered = [(of["action"], text) for text, of in presets.items()]
+    offered += sorted(meanings.items(), key=lambda each: each[1])
     if wanted and wanted not in dict(offered):
         offered.insert(0, (wanted, ", ".join(wanted.split(","))))
     return offered

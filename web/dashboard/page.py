@@ -93,7 +93,7 @@ class DashboardPage(PageView):
 
     def show_again(self, template: str, error: OperationError, labels: Mapping[str, str], **values: Any) -> Response:
         """Return a page whose form was refused, with its problems; `labels` are those of its fields by their names."""
-        return self.context.render_again(f"dashboard/{template}", error, labels, **values)
+        return self.context.render_form(f"dashboard/{template}", error, labels, **values)
 
     def show_form(
         self, template: str, error: OperationError | None, labels: Mapping[str, str], **values: Any

@@ -13,7 +13,7 @@ from web.dashboard.planning.words import describe_days, describe_window
 from web.dashboard.scopes import FIND, offer, scope_of
 from web.fields import split_list, to_number
 from web.forms import MAX_FILE_BYTES
-from web.instants import instant_in_zone, suggested_zones
+from web.instants import instant_in_zone
 from web.operations import OperationError
 
 LABELS = {
@@ -131,7 +131,6 @@ class Import(DashboardPage):
             "captions": LABELS,
             **offer(self, values),
             "countries": self._countries(),
-            "zones": suggested_zones(),
         }
 
 

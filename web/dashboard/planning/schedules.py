@@ -25,7 +25,7 @@ from web.dashboard.planning.forms import (
 )
 from web.dashboard.planning.words import WEEKDAYS, describe_days, describe_terms, describe_window
 from web.dashboard.scopes import FIND, offer
-from web.instants import MONTHS, instant_in_zone, read_instant, suggested_zones
+from web.instants import MONTHS, instant_in_zone, read_instant
 from web.operations import Call, OperationError
 from web.problems import problems_of
 
@@ -275,7 +275,6 @@ def _form(values: Mapping[str, str], schedule: Schedule | None = None, shown: st
         "weekdays": WEEKDAYS,
         "months": MONTHS,
         "choices": CHOICES,
-        "zones": suggested_zones(),
     }
 
 

@@ -8,7 +8,6 @@ from flask import Response
 from rules import web_addresses
 from web.context import unknown_button
 from web.dashboard.page import Change, DashboardPage, next_state, redirect_with_notice, state_of
-from web.instants import suggested_zones
 from web.operations import Call, OperationError
 from web.problems import at_field
 
@@ -54,7 +53,6 @@ class OrganizationSettings(DashboardPage):
             "organization": organization,
             "shown": next_state(state_of(organization, *_EDITED), given, error),
             "given": given or {},
-            "zones": suggested_zones(),
         }
         return self.show_form("settings/organization.html", error, _LABELS, **values)
 

@@ -57,6 +57,19 @@ def test_bar_opens_a_popover_where_it_is(browser: Browser, site: str, march: Non
     judge(browser, "calendar-popover")
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_day_leads_to_what_it_has_no_room_for(
+    browser: Browser, site: str, march: None, enter: Enter, width: int
+) -> None:
+    enter("member")
+    browser.resize(width)
+    browser.open(site + MARCH)
+    shown = browser.value(
+        "[...document.querySelectorAll('.month a')].filter(each => each.checkVisibility()).map(each => each.innerText)"
+    )
+    assert "3 more on 12 March" in [" ".join(text.split()) for text in shown]
+
+
 def test_drawing_over_days_starts_a_plan(browser: Browser, site: str, march: None, enter: Enter) -> None:
     enter("member")
     browser.resize(1280)

@@ -34,6 +34,14 @@ new Promise(resolve => {
 })
 """
 TYPE = "document.getElementById('%s').dispatchEvent(new Event('input', { bubbles: true }));"
+SUGGESTED = """
+new Promise(resolve => {
+  const field = document.getElementById("timezone");
+  new MutationObserver(() => setTimeout(resolve)).observe(field.list, { childList: true });
+  field.focus();
+})
+"""
+SHORTCUTS_SHOWN = "document.getElementById('keys').matches(':popover-open')"
 REFRESH = "document.querySelector('[data-live]').dispatchEvent(new Event('refresh'));"
 
 
@@ -200,15 +208,27 @@ def test_shortcuts_lead_to_sections_and_can_be_switched_off(
     browser.value(key % "/")
     assert browser.focus() == "Words"
     browser.value(key % "?")
-    assert browser.value("document.getElementById('keys').open") is True
-    browser.value("document.getElementById('shortcuts').click(), document.getElementById('keys').close()")
+    assert browser.value(SHORTCUTS_SHOWN) is True
+    browser.value("document.getElementById('shortcuts').click(), document.getElementById('keys').hidePopover()")
     browser.value(key % "?")
-    assert browser.value("document.getElementById('keys').open") is False
+    assert browser.value(SHORTCUTS_SHOWN) is False
     browser.value("document.getElementById('shortcuts').click()")
     browser.value(key % "g")
     browser.value(key % "e")
     browser.go_on()
     assert browser.path == "/exceptions"
+
+
+@pytest.mark.parametrize("path", ["/schedules/new", "/settings"])
+def test_zones_are_suggested_as_soon_as_their_field_has_the_focus(
+    browser: Browser, site: str, acme: Scene, enter: Enter, path: str
+) -> None:
+    enter("admin")
+    browser.open(site + path)
+    offered = "[...document.getElementById('timezone').list.options].map(each => each.value)"
+    assert browser.value(offered) == []
+    browser.value(SUGGESTED)
+    assert {"Europe/London", "Asia/Kolkata"} <= set(browser.value(offered))
 
 
 def test_impact_follows_what_is_typed(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:

@@ -73,7 +73,7 @@ SENT = {
     ),
     "reminder-refused": Sent("/settings/notifications", "document.getElementById('remind_before').value = '1'"),
     "feed-refused": Sent("/settings/calendars", "0", "button[value=create]"),
-    "import-refused": Sent("/import", "0"),
+    "import-refused": Sent("/import", "0", "[value=try]"),
     "setup-refused": Sent("/enforcement/setup", "document.getElementById('repository').value = 'a/b'", "[value=plan]"),
     "key-created": Sent(
         "/settings/keys",
@@ -126,9 +126,9 @@ def test_dialogs_and_the_menu_are_accessible(browser: Browser, site: str, acme: 
         judge(browser, f"dialog-{name}", modal=True)
         browser.value("document.querySelector('dialog [data-close]').click()")
     browser.open(f"{site}/")
-    browser.value("document.querySelector('[commandfor=keys]').click()")
-    judge(browser, "dialog-keys", modal=True)
-    browser.value("document.getElementById('keys').close()")
+    browser.value("document.querySelector('[popovertarget=keys]').click()")
+    judge(browser, "shortcuts")
+    browser.value("document.getElementById('keys').hidePopover()")
     browser.resize(390)
     browser.value("document.getElementById('menu').showPopover()")
     judge(browser, "menu")

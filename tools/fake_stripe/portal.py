@@ -12,13 +12,14 @@ from tools.fake_stripe.subscriptions import change_price, end_trial, interval_of
 
 MAX_PRODUCTS = 10
 INTERVALS = ("day", "week", "month", "year")
-PRORATION = frozenset({"always_invoice", "create_prorations", "none"})
+PRORATION = frozenset({"always_invoice", "none"})
+"""What is left of a period is billed at once, or not at all; the service has no use for `create_prorations`."""
 CONDITIONS = frozenset({"decreasing_item_amount", "shortening_interval"})
 FEATURES: Json = {
     "customer_update": {"allowed_updates": [frozenset({"address", "email", "name", "tax_id"})], "enabled!": bool},
     "invoice_history": {"enabled!": bool},
     "payment_method_update": {"enabled!": bool},
-    "subscription_cancel": {"enabled!": bool, "mode": frozenset({"at_period_end", "immediately"})},
+    "subscription_cancel": {"enabled!": bool, "mode": frozenset({"at_period_end"})},
     "subscription_update": {
         "default_allowed_updates": [frozenset({"price"})],
         "enabled!": bool,

@@ -9,7 +9,7 @@ from rules.billing.plans import FREE
 from services.core.unit_of_work import Caller
 from services.repositories import enablement, watches
 from tests.factories.plans import change_plan, granted
-from tests.faults.test_full_resync import delivered_or_lost, find_out
+from tests.faults.test_full_resync import delivered_or_lost, each_delivered_or_lost, find_out
 from tests.faults.test_new_branches import PATTERN, cut, propose, push, targets, watch_releases
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, work
@@ -99,25 +99,11 @@ CEASING = [
     exclude_some,
     exclude_some_and_change_another_glob,
 ]
-each_way_delivered_or_lost = pytest.mark.parametrize(
-    ("cease", "delivered"),
-    [
-        pytest.param(
-            cease,
-            delivered,
-            id=f"{cease.__name__}-webhooks {'delivered' if delivered else 'lost'}",
-            marks=[pytest.mark.check] if delivered == bool(number % 2) else [],
-        )
-        for number, cease in enumerate(CEASING)
-        for delivered in (True, False)
-    ],
-)
-"""`make test` has each way once, with its webhooks delivered and lost in turn."""
 Cease = Callable[[Harness], None]
 
 
 class TestAfterUnwatching:
-    @each_way_delivered_or_lost
+    @each_delivered_or_lost("cease", CEASING)
     def test_pull_request_into_an_old_or_a_new_branch_can_be_merged(
         self, harness: Harness, webhook_queue: WebhookQueue, cease: Cease, delivered: bool
     ) -> None:

@@ -8,12 +8,10 @@ from tools.fake_stripe.parameters import METADATA
 from tools.fake_stripe.refusals import invalid, missing_parameter
 from tools.fake_stripe.routes import Call, Route
 from tools.fake_stripe.store import Json
-from tools.fake_stripe.subscriptions import change_price, end_trial, interval_of, item_of
+from tools.fake_stripe.subscriptions import PRORATION, change_price, end_trial, interval_of, item_of
 
 MAX_PRODUCTS = 10
 INTERVALS = ("day", "week", "month", "year")
-PRORATION = frozenset({"always_invoice", "none"})
-"""What is left of a period is billed at once, or not at all; the service has no use for `create_prorations`."""
 CONDITIONS = frozenset({"decreasing_item_amount", "shortening_interval"})
 FEATURES: Json = {
     "customer_update": {"allowed_updates": [frozenset({"address", "email", "name", "tax_id"})], "enabled!": bool},

@@ -1,11 +1,11 @@
 """The calls about subscriptions."""
 
 from tools.fake_stripe.parameters import METADATA
-from tools.fake_stripe.portal import PRORATION
 from tools.fake_stripe.refusals import invalid, missing, missing_parameter
 from tools.fake_stripe.routes import EXPAND, Call, Route
 from tools.fake_stripe.store import Json
 from tools.fake_stripe.subscriptions import (
+    PRORATION,
     active_price,
     change_price,
     end_subscription,

@@ -10,6 +10,8 @@ from tools.fake_stripe.store import Json
 
 BILLED = {"trialing", "active", "past_due", "unpaid"}
 """States in which periods go on: the others are ends."""
+PRORATION = frozenset({"always_invoice", "none"})
+"""What is left of a period is billed at once, or not at all; the service has no use for `create_prorations`."""
 
 
 def is_live(subscription: Json) -> bool:

@@ -127,11 +127,14 @@ class TestBadInput:
     ) -> None:
         key, good = entitled(acme, operation), example_body(operation)
         values: list[Any] = [None, True, -1, 10**30, 1.5, "", "x" * 5000, "\u202e", [], [[]], {"type": {}}]
+        met = set()
         for name in good:
             for value in values:
                 response = send(http, operation, key, json={**good, name: value})
                 assert response.status_code < 500, (name, value, response.text)
-                assert_conforms(operation.id, response)
+                if (alike := (name, code(response) if response.is_error else None)) not in met:
+                    met.add(alike)
+                    assert_conforms(operation.id, response)
 
 
 class TestPolicy:

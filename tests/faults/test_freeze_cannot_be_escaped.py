@@ -9,6 +9,7 @@ from services.core.unit_of_work import Caller, UnitOfWork
 from services.freezes import end, views
 from services.repositories import branches, enablement, watches
 from tests.factories.plans import granted
+from tests.faults.test_full_resync import each_delivered_or_lost, find_out
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
 from tools.fake_github.model import installations, repositories
@@ -101,8 +102,7 @@ WAYS = [
 
 
 class TestEscape:
-    @pytest.mark.parametrize("delivered", [True, False], ids=["webhooks delivered", "webhooks lost"])
-    @pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way.__name__))
+    @each_delivered_or_lost("way", WAYS)
     def test_freeze_cannot_be_escaped(self, webhook_queue: WebhookQueue, way: Any, delivered: bool) -> None:
         self.check(webhook_queue, way, {"type": "glob", "patterns": ["acme/w*"]}, delivered=delivered)
 
@@ -121,11 +121,7 @@ class TestEscape:
         work(harness)
         before = targets(harness, freeze)
         repository = way(harness)
-        if delivered:
-            webhook_queue.run()
-        else:
-            webhook_queue.take()
-            full_resync(harness)
+        find_out(webhook_queue, delivered=delivered)
         work(harness)
         assert set(before) <= set(targets(harness, freeze))
         push(harness, repository, 1)

@@ -1,6 +1,6 @@
 """What people change by hand at GitHub is noticed and corrected within one full resync, with webhooks or without."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -20,6 +20,26 @@ from tools.fake_github.model.world import Actor
 
 CHECK = "change-freeze/main"
 delivered_or_lost = pytest.mark.parametrize("delivered", [True, False], ids=["webhooks delivered", "webhooks lost"])
+
+
+def each_delivered_or_lost(name: str, ways: Sequence[Callable[..., object]]) -> pytest.MarkDecorator:
+    """Return the mark that runs a test for each way, with webhooks that are delivered and lost.
+
+    `make test` has each way once, with its webhooks delivered and lost in turn.
+    """
+    return pytest.mark.parametrize(
+        (name, "delivered"),
+        [
+            pytest.param(
+                way,
+                delivered,
+                id=f"{way.__name__}-webhooks {'delivered' if delivered else 'lost'}",
+                marks=[pytest.mark.check] if delivered == bool(number % 2) else [],
+            )
+            for number, way in enumerate(ways)
+            for delivered in (True, False)
+        ],
+    )
 
 
 def find_out(webhook_queue: WebhookQueue, *, delivered: bool) -> None:

@@ -9,7 +9,7 @@ from rules.billing.plans import FREE
 from services.core.unit_of_work import Caller
 from services.repositories import enablement, watches
 from tests.factories.plans import change_plan, granted
-from tests.faults.test_full_resync import delivered_or_lost, find_out
+from tests.faults.test_full_resync import delivered_or_lost, each_delivered_or_lost, find_out
 from tests.faults.test_new_branches import PATTERN, cut, propose, push, targets, watch_releases
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, work
@@ -99,60 +99,27 @@ CEASING = [
     exclude_some,
     exclude_some_and_change_another_glob,
 ]
-each_way = pytest.mark.parametrize("cease", CEASING, ids=lambda cease: str(cease.__name__))
-each_way_delivered_or_lost = pytest.mark.parametrize(
-    ("cease", "delivered"),
-    [
-        pytest.param(
-            cease,
-            delivered,
-            id=f"{cease.__name__}-webhooks {'delivered' if delivered else 'lost'}",
-            marks=[pytest.mark.check] if delivered == bool(number % 2) else [],
-        )
-        for number, cease in enumerate(CEASING)
-        for delivered in (True, False)
-    ],
-)
-"""`make test` has each way once, with its webhooks delivered and lost in turn."""
 Cease = Callable[[Harness], None]
 
 
 class TestAfterUnwatching:
-    @each_way_delivered_or_lost
-    def test_pull_request_into_a_new_branch_can_be_merged(
+    @each_delivered_or_lost("cease", CEASING)
+    def test_pull_request_into_an_old_or_a_new_branch_can_be_merged(
         self, harness: Harness, webhook_queue: WebhookQueue, cease: Cease, delivered: bool
     ) -> None:
         cease(harness)
         work(harness)
         cut(harness, "acme/web", "release/10")
-        number = propose(harness, "acme/web", "release/10")
-        assert harness.merge("acme/web", number).status_code == 405
+        new, pushed = (propose(harness, "acme/web", "release/10") for _ in range(2))
+        old = propose(harness, "acme/web", "release/8")
+        assert harness.merge("acme/web", new).status_code == 405
         find_out(webhook_queue, delivered=delivered)
-        assert harness.merge("acme/web", number).status_code == 200
-
-    @each_way_delivered_or_lost
-    def test_new_pull_request_into_an_unwatched_branch_can_be_merged(
-        self, harness: Harness, webhook_queue: WebhookQueue, cease: Cease, delivered: bool
-    ) -> None:
-        cease(harness)
-        work(harness)
-        number = propose(harness, "acme/web", "release/8")
-        find_out(webhook_queue, delivered=delivered)
-        assert harness.merge("acme/web", number).status_code == 200
-
-    @each_way
-    def test_pushed_head_of_an_unwatched_branch_is_evaluated_again(
-        self, harness: Harness, webhook_queue: WebhookQueue, cease: Cease
-    ) -> None:
-        cease(harness)
-        cut(harness, "acme/web", "release/10")
-        number = propose(harness, "acme/web", "release/10")
-        find_out(webhook_queue, delivered=True)
-        head = harness.person("GET", f"/repos/acme/web/pulls/{number}").json()["head"]["ref"]
+        assert [harness.merge("acme/web", each).status_code for each in (new, old)] == [200, 200]
+        head = harness.person("GET", f"/repos/acme/web/pulls/{pushed}").json()["head"]["ref"]
         assert push(harness, "acme/web", head).status_code == 201
-        assert harness.merge("acme/web", number).status_code == 405
-        webhook_queue.run()
-        assert harness.merge("acme/web", number).status_code == 200
+        assert harness.merge("acme/web", pushed).status_code == 405
+        find_out(webhook_queue, delivered=delivered)
+        assert harness.merge("acme/web", pushed).status_code == 200
 
     @pytest.mark.parametrize(
         "cease",

@@ -177,14 +177,6 @@ class TestGetBilling:
         for caller in callers:
             assert plan_in_force(caller) == ("free", "none", None)
 
-    def test_best_grant_in_force_gives_the_plan(self, globex: Tenant, clock: MovableClock) -> None:
-        now = factories.now()
-        for source, plan, until in (("manual", "team", None), ("trial", "business", now + DAY)):
-            factories.grant(globex.session, globex.organization, plan, source, until=until)
-        assert plan_in_force(globex.key()) == ("business", "trial", format_instant(now + DAY))
-        clock.at = now + DAY
-        assert plan_in_force(globex.key()) == ("team", "manual", None)
-
 
 class TestStartTrial:
     def test_trial_gives_the_top_plan_for_14_days(self, globex: Tenant, clock: MovableClock) -> None:

@@ -11,7 +11,6 @@ from models.identity import OneTimeToken
 from models.organizations import User
 from tests.handlers.accounts import EVE, HERE, OTHER, PASSWORD, Client, account, accounts, confirmed, link, mails_to
 from tests.handlers.callers import Tenant, closed, refusal
-from tests.harness.concurrency import at_once
 
 Later = Callable[..., None]
 
@@ -203,12 +202,6 @@ class TestResetPassword:
         third = self.asked(visitor, session, user)
         later(hours=1)
         refusal(visitor.auth("reset-password", token=third, password=PASSWORD), 404, "not_found")
-
-    def test_concurrent_password_resets_succeed_once(self, visitor: Client, session: Session) -> None:
-        user = account(session)
-        token = self.asked(visitor, session, user)
-        answers = at_once(*[lambda: visitor.auth("reset-password", token=token, password=OTHER)] * 3)
-        assert sorted(answer.status_code for answer in answers) == [204, 404, 404]
 
     def test_weak_password_does_not_consume_the_reset_link(self, visitor: Client, session: Session) -> None:
         user = account(session, "Eveline")

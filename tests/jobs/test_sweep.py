@@ -53,50 +53,40 @@ def sent_wakeups(harness: Harness) -> list[str]:
     return cast(RecordedWakeups, harness.jobs.wakeups).sent
 
 
+def wakeups_of_a_sweep(harness: Harness, sweeper: SweeperOf) -> list[str]:
+    """Return the jobs whose workers a sweep wakes."""
+    sent_wakeups(harness).clear()
+    sweeper().sweep()
+    return list(sent_wakeups(harness))
+
+
 def pass_time(harness: Harness, **length: float) -> None:
     cast(MovableClock, harness.jobs.clock).offset += timedelta(**length)
 
 
 class TestLostWakeups:
-    def test_sweep_wakes_workers_for_a_freeze_without_wakeup(
+    def test_sweep_wakes_workers_for_what_has_no_wakeup(
         self, harness: Harness, build: Builder, sweeper: SweeperOf
     ) -> None:
         build("web")
         work(harness)
+        assert jobs_with_work(harness.jobs) == []
+        assert wakeups_of_a_sweep(harness, sweeper) == []
         harness.freeze()
-        sent_wakeups(harness).clear()
-        sweeper().sweep()
-        assert sent_wakeups(harness) == ["reconcile"]
+        assert wakeups_of_a_sweep(harness, sweeper) == ["reconcile"]
         work(harness)
-        sweeper().sweep()
-        assert sent_wakeups(harness) == ["reconcile"]
+        assert wakeups_of_a_sweep(harness, sweeper) == []
         assert set(harness.conclusions().values()) == {"failure"}
-
-    def test_sweep_wakes_workers_for_a_delivery_without_wakeup(
-        self, harness: Harness, build: Builder, sweeper: SweeperOf
-    ) -> None:
-        build("web")
-        work(harness)
         webhook_queue = WebhookQueue(harness)
         harness.person("PATCH", "/repos/acme/web", {"name": "site"})
         for delivery in webhook_queue.take():
             signature = harness.fake_github.sender.headers(delivery)["X-Hub-Signature-256"]
             with harness.uow_factory.open(Caller(None, CODE_HOST, "code_host")) as uow:
                 receive(uow, delivery.body, signature, delivery.event, delivery.guid)
-        sent_wakeups(harness).clear()
-        sweeper().sweep()
-        assert sent_wakeups(harness) == ["webhooks"]
-
-    def test_sweep_wakes_workers_for_a_sync_without_wakeup(
-        self, harness: Harness, build: Builder, sweeper: SweeperOf
-    ) -> None:
-        build("web")
-        work(harness)
+        assert wakeups_of_a_sweep(harness, sweeper) == ["webhooks"]
         with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard")) as uow:
             request_sync(uow)
-        sent_wakeups(harness).clear()
-        sweeper().sweep()
-        assert sent_wakeups(harness) == ["sync"]
+        assert sorted(wakeups_of_a_sweep(harness, sweeper)) == ["sync", "webhooks"]
 
     def test_sweep_wakes_workers_when_the_lease_of_a_dead_worker_expires(
         self, harness: Harness, build: Builder, sweeper: SweeperOf
@@ -144,17 +134,9 @@ class TestLostWakeups:
         assert sent_wakeups(harness) == ["reconcile"]
         eventually(lambda: harness.sql("SELECT 1 FROM webhook_log WHERE due_at > now() + interval '10 s'"))
 
-    def test_sweep_wakes_no_worker_without_work(self, harness: Harness, build: Builder, sweeper: SweeperOf) -> None:
-        build("web")
-        work(harness)
-        sent_wakeups(harness).clear()
-        assert jobs_with_work(harness.jobs) == []
-        sweeper().sweep()
-        assert sent_wakeups(harness) == []
-
 
 class TestTime:
-    def test_sweep_ends_an_expired_freeze_and_releases_its_branches(
+    def test_sweep_ends_a_freeze_at_its_exact_end_after_a_downtime(
         self, harness: Harness, build: Builder, sweeper: SweeperOf
     ) -> None:
         build("web")
@@ -164,24 +146,13 @@ class TestTime:
         work(harness)
         sweeper().sweep()
         assert harness.sql("SELECT ended_at FROM freezes") == [(None,)]
-        pass_time(harness, hours=1)
+        pass_time(harness, days=3)
         sweeper().sweep()
         [[ended_at, reason, by]] = harness.sql("SELECT ended_at, end_reason, ended_by ->> 'type' FROM freezes")
         assert (ended_at, reason, by) == (ends_at, "expired", "system")
         work(harness)
         assert set(harness.conclusions().values()) == {"success"}
         assert harness.sql("SELECT released_at IS NOT NULL FROM freezes WHERE id = :id", id=freeze) == [(True,)]
-
-    def test_sweep_records_the_exact_end_after_a_downtime(
-        self, harness: Harness, build: Builder, sweeper: SweeperOf
-    ) -> None:
-        build("web")
-        with harness.jobs.open(SYSTEM_CALLER) as uow:
-            ends_at = uow.now + timedelta(hours=1)
-        harness.freeze(ends_at=ends_at)
-        pass_time(harness, days=3)
-        sweeper().sweep()
-        assert harness.sql("SELECT ended_at FROM freezes") == [(ends_at,)]
 
     def test_sweep_extends_the_plans_of_schedules(self, harness: Harness, build: Builder, sweeper: SweeperOf) -> None:
         build("web")

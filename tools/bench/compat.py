@@ -6,7 +6,6 @@ most 1.2 times the CPU.
 """
 
 import statistics
-from contextlib import ExitStack
 
 from tools.bench import load
 from tools.bench.freeze_state import NOT_FROM_MEMORY, PATH, seed
@@ -19,28 +18,17 @@ CLASSIC = "/api/compat/v1/branches/acme/web/main/?access_token={}"
 
 def main() -> None:
     """Measure and print."""
-    with storage() as stores, ExitStack() as stack:
-        secret = seed(stores.database_url)
-        environment = {**stores.environment, "RATE_LIMIT_ORGANIZATION": "1000000000", "LOG_LEVEL": "WARNING"}
-        server = stack.enter_context(web("app.main:app", environment, PATH))
-        measured_requests = {
-            "freeze-state": (PATH, [f"Authorization: Bearer {secret}", NOT_FROM_MEMORY]),
-            "compat": (CLASSIC.format(secret), []),
-        }
-        spent: dict[str, list[float]] = {name: [] for name in measured_requests}
-        statuses: set[str] = set()
-        for _ in range(ROUNDS):
-            for name, (path, headers) in measured_requests.items():
-                before = server.cpu_seconds
-                measured = load.run(server.address + path, headers=headers, seconds=SECONDS)
-                spent[name].append((server.cpu_seconds - before) / measured.requests * 1e6)
-                statuses |= set(measured.statuses)
-    cpu = {name: statistics.median(values) for name, values in spent.items()}
+    with storage() as stores:
+        secret = seed(stores)
+        with web("app.main:app", stores.environment, PATH) as server:
+            asked = {
+                "freeze-state": (server, PATH, [f"Authorization: Bearer {secret}", NOT_FROM_MEMORY]),
+                "compat": (server, CLASSIC.format(secret), []),
+            }
+            found = load.in_turns(asked, rounds=ROUNDS, seconds=SECONDS)
+    cpu = {name: statistics.median(one.cpu for one in loads) for name, loads in found.items()}
+    statuses = {status for loads in found.values() for one in loads for status in one.statuses}
     print(f"GET one branch ({machine()}; 16 connections, 2 workers; statuses {sorted(statuses)})")
     for name, microseconds in cpu.items():
         print(f"  {name:13} {microseconds:5.0f} µs of CPU")
     print(f"  compat / freeze-state {cpu['compat'] / cpu['freeze-state']:.2f} (aim at most 1.2)")
-
-
-if __name__ == "__main__":
-    main()

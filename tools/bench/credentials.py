@@ -2,9 +2,6 @@
 
 from datetime import timedelta
 
-from sqlalchemy import create_engine
-from sqlalchemy.orm import Session
-
 from app.commands.units_of_work import NoWakeups
 from app.config import Config
 from app.database import Reads
@@ -19,17 +16,13 @@ from tools.bench.servers import Storage
 ROUNDS = 5
 
 
-def sign_in(database_url: str) -> str:
+def sign_in(stores: Storage) -> str:
     """Return a JWT of a new member of the seeded organisation."""
-    engine = create_engine(database_url)
-    with Session(engine) as session:
+    with stores.rows() as session:
         organization = session.query(Organization).one()
         member = factories.user(session)
         factories.membership(session, organization, member)
-        token = factories.session_token(session, member, organization, ttl=timedelta(hours=1))
-        session.commit()
-    engine.dispose()
-    return token
+        return factories.session_token(session, member, organization, ttl=timedelta(hours=1))
 
 
 def make_config(stores: Storage) -> Config:

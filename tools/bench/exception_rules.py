@@ -9,12 +9,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import create_engine, text
-
-from tools.bench.seeding import Account, plain
 from tools.bench.servers import cpu_seconds, machine, memory_mb
-from tools.bench.stack import INSTALLATION, LOGIN, Stack, conclusions, scaled, serving, wait_for_rest, warm
-from tools.bench.writes import until
+from tools.bench.stack import LOGIN, Stack, conclusions, running, scaled, until, wait_for_rest, warm
+from tools.bench.writes import freeze, lift
 
 SIZES = (scaled(1000), scaled(5000))
 LATENCY_MS = 50
@@ -22,21 +19,20 @@ POLLS_OF_HEADS = 50 / 1_000_000
 """Seconds between two looks at GitHub, for each head: to list all of them takes the simulator time."""
 FILES = {"paths": {"onlyMatching": ["docs/**", "*.md"]}}
 LABEL = {"label": {"name": "hotfix", "setBy": {"accounts": ["captain"]}}}
-_RULE = text("""
+_RULE = """
     INSERT INTO exception_rules (id, organization_id, name, enabled, reason, scope, freezes, schedule_ids, allow,
                                  identities, created_at, created_by, updated_at)
     SELECT CAST(:id AS text), id, :id, true, 'Measuring rules', CAST(:scope AS jsonb), 'all', '{}',
            CAST(:allow AS jsonb), '{"accounts": {"captain": 1}, "teams": {}}', now(), '{}', now()
     FROM organizations
-""")
+"""
 
 
 def main() -> None:
     """Measure and print."""
     for heads in SIZES:
-        account = Account(LOGIN, INSTALLATION, [plain("service-{}", 1, heads)])
         unlimited = {"GITHUB_POINTS_PER_MINUTE": "1000000"}  # the freezes follow each other at once
-        with serving([account], settings={"latencyMs": LATENCY_MS}, environment=unlimited) as stack:
+        with running(1, heads, latency_ms=LATENCY_MS, environment=unlimited) as stack:
             compare(stack, heads)
 
 
@@ -80,15 +76,13 @@ def measure(stack: Stack, heads: int) -> FreezeCost:
     stack.control("GET", "/calls?reset=true")
     worker = stack.processes["worker-1"]
     cpu, began = cpu_seconds(worker), time.monotonic()
-    body = {"scope": {"type": "organization"}, "reason": "Measuring rules", "impactAcknowledged": True}
-    answer = stack.call("POST", "/v1/freezes", body)
-    answer.raise_for_status()
+    freeze_id, _ = freeze(stack, LOGIN, "Measuring rules")
     wait_for(stack, "failure", heads)
     blocked = time.monotonic() - began
     wait_for_rest(stack)
     calls = stack.control("GET", "/calls")["total"]
     cost = FreezeCost(calls, cpu_seconds(worker) - cpu, memory_mb(worker), blocked)
-    stack.call("POST", f"/v1/freezes/{answer.json()['id']}/lift", {}).raise_for_status()
+    lift(stack, LOGIN, freeze_id)
     wait_for(stack, "success", heads)
     wait_for_rest(stack)
     return cost
@@ -101,12 +95,5 @@ def wait_for(stack: Stack, conclusion: str, heads: int) -> None:
 
 def add_rule(stack: Stack, name: str, condition: dict[str, Any], scope: dict[str, Any]) -> None:
     """Add a rule, that no head meets."""
-    engine = create_engine(stack.stores.database_url)
-    with engine.begin() as connection:
-        values = {"id": f"exr_{name}", "scope": json.dumps(scope), "allow": json.dumps({"all": [condition]})}
-        connection.execute(_RULE, values)
-    engine.dispose()
-
-
-if __name__ == "__main__":
-    main()
+    allow = json.dumps({"all": [condition]})
+    stack.stores.sql(_RULE, id=f"exr_{name}", scope=json.dumps(scope), allow=allow)

@@ -12,12 +12,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 import requests
-from sqlalchemy import create_engine
-from sqlalchemy.orm import Session
 
 from tests import factories
 from tools.bench import load
-from tools.bench.servers import machine, storage, web
+from tools.bench.servers import Storage, machine, storage, web
 
 PATH = "/v1/freeze-state?repo=acme/web&branch=main"
 NOT_FROM_MEMORY = "Content-Type: text/plain"
@@ -33,10 +31,9 @@ ROUNDS = 5
 SECONDS = 3.0
 
 
-def seed(database_url: str, repositories: int = 200) -> str:
+def seed(stores: Storage, repositories: int = 200) -> str:
     """Fill the database as a busy organisation would, and return a key's secret."""
-    engine = create_engine(database_url)
-    with Session(engine) as session:
+    with stores.rows() as session:
         acme = factories.organization(session, "Acme")
         branches = [factories.watched(session, acme, f"acme/service-{number}") for number in range(repositories)]
         branches.append(factories.watched(session, acme, "acme/web"))
@@ -46,46 +43,37 @@ def seed(database_url: str, repositories: int = 200) -> str:
             for branch in branches:
                 factories.target(session, freeze, branch, operation="release", state="released")
         factories.freeze(session, acme, branches)
-        secret = factories.api_key(session, acme, "freeze:read").secret
-        session.commit()
-    engine.dispose()
-    return secret
+        return factories.api_key(session, acme, "freeze:read").secret
 
 
 def main() -> None:
     """Measure and print."""
     with storage() as stores, ExitStack() as stack:
-        secret = seed(stores.database_url)
+        secret = seed(stores)
         authorization = f"Authorization: Bearer {secret}"
-        environment = {**stores.environment, "RATE_LIMIT_ORGANIZATION": "1000000000", "LOG_LEVEL": "WARNING"}
         applications = {
             "starlette": "tools.bench.baselines:starlette",
             "fastapi": "tools.bench.baselines:fast",
             "ours": "app.main:app",
         }
-        servers = {name: stack.enter_context(web(app, environment, PATH)) for name, app in applications.items()}
+        servers = {name: stack.enter_context(web(app, stores.environment, PATH)) for name, app in applications.items()}
         headers = {"Authorization": f"Bearer {secret}"}
         bodies = [requests.get(server.address + PATH, headers=headers, timeout=5) for server in servers.values()]
         equal = len({answer.content for answer in bodies}) == 1
+        ours = servers["ours"]
         asked = {
-            **{name: (server, [authorization]) for name, server in servers.items()},
-            "ours, 304": (servers["ours"], [authorization, f"If-None-Match: {bodies[-1].headers['ETag']}"]),
-            "computed": (servers["ours"], [authorization, NOT_FROM_MEMORY]),
+            **{name: (server, PATH, [authorization]) for name, server in servers.items()},
+            "ours, 304": (ours, PATH, [authorization, f"If-None-Match: {bodies[-1].headers['ETag']}"]),
+            "computed": (ours, PATH, [authorization, NOT_FROM_MEMORY]),
         }
-        found: dict[str, list[load.Load]] = {name: [] for name in asked}
-        spent: dict[str, list[float]] = {name: [] for name in asked}
-        for _ in range(ROUNDS):
-            for name, (server, sent) in asked.items():
-                before = server.cpu_seconds
-                measured = load.run(server.address + PATH, headers=sent, seconds=SECONDS)
-                found[name].append(measured)
-                spent[name].append((server.cpu_seconds - before) / measured.requests * 1e6)
+        found = load.in_turns(asked, rounds=ROUNDS, seconds=SECONDS)
     print(f"GET /v1/freeze-state ({machine()}; 16 connections, 2 workers; bodies equal: {equal})")
-    report(found, {name: statistics.median(values) for name, values in spent.items()})
+    report(found)
 
 
-def report(found: Mapping[str, Sequence[load.Load]], cpu: Mapping[str, float]) -> None:
+def report(found: Mapping[str, Sequence[load.Load]]) -> None:
     """Print the medians, and what they are beside each other."""
+    cpu = {name: statistics.median(one.cpu for one in loads) for name, loads in found.items()}
     rates = {name: statistics.median(one.per_second for one in loads) for name, loads in found.items()}
     for name, loads in found.items():
         p50 = statistics.median(one.p50_ms for one in loads)
@@ -100,7 +88,3 @@ def report(found: Mapping[str, Sequence[load.Load]], cpu: Mapping[str, float]) -
             f"  {one} / {other:9} {rates[one] / rates[other]:.2f} of the requests, "
             f"{cpu[one] / cpu[other]:.2f} of the CPU of each ({aim})"
         )
-
-
-if __name__ == "__main__":
-    main()

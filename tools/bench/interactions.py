@@ -103,9 +103,9 @@ def main() -> None:
         print("Chromium is not installed: no interaction was measured")
         return
     with storage() as stores, tempfile.TemporaryDirectory() as home, chromium(Path(home)) as browser:
-        seed(stores.database_url)
-        token, _freeze = sign_in(stores.database_url)
-        with web("app.main:app", {**stores.environment, "LOG_LEVEL": "WARNING"}, "/healthz") as server:
+        seed(stores)
+        token, _freeze = sign_in(stores)
+        with web("app.main:app", stores.environment, "/healthz") as server:
             browser.run_scripts(enabled=True)
             browser.resize(1280)
             browser.call("Network.setCookie", name=cookie_name(server.address), value=token, url=server.address)
@@ -114,7 +114,3 @@ def main() -> None:
             for path, steps in STEPS.items():
                 took, step = slowest_step(browser, server.address + path, steps)
                 print(f"  {path:14} {took:4.0f} ms (aim {AIM_MS})   {step}")
-
-
-if __name__ == "__main__":
-    main()

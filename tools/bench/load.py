@@ -11,11 +11,15 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import uvloop
+
+if TYPE_CHECKING:  # the process that loads imports little
+    from tools.bench.servers import WebServer
 
 CONTENT_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
@@ -31,6 +35,8 @@ class Load:
     p95_ms: float
     p99_ms: float
     statuses: dict[str, int]
+    cpu: float = 0.0
+    """Microseconds of the server's processes for each request."""
 
 
 async def _connection(
@@ -70,14 +76,29 @@ async def _generate(url: str, headers: Sequence[str], connections: int, seconds:
     return Load(len(times), took, len(times) / took, p50, p95, p99, statuses)
 
 
-def run(url: str, *, headers: Sequence[str] = (), connections: int = 16, seconds: float = 4.0) -> Load:
-    """Load `url` from a process of its own and return what it found."""
-    command = [sys.executable, "-m", "tools.bench.load", url]
+def run(
+    server: "WebServer", path: str, *, headers: Sequence[str] = (), connections: int = 16, seconds: float = 4.0
+) -> Load:
+    """Load a path from a process of its own and return what it found."""
+    command = [sys.executable, "-m", "tools.bench.load", server.address + path]
     command += ["--connections", str(connections), "--seconds", str(seconds)]
     for header in headers:
         command += ["--header", header]
+    before = server.cpu_seconds
     answer = subprocess.run(command, check=True, capture_output=True, text=True)
-    return Load(**json.loads(answer.stdout))
+    found = Load(**json.loads(answer.stdout))
+    return replace(found, cpu=(server.cpu_seconds - before) / found.requests * 1e6)
+
+
+def in_turns(
+    asked: Mapping[str, tuple["WebServer", str, Sequence[str]]], *, rounds: int, seconds: float
+) -> dict[str, list[Load]]:
+    """Load servers, each with its path and headers, in alternating rounds; return what was found, by name."""
+    found: dict[str, list[Load]] = {name: [] for name in asked}
+    for _ in range(rounds):
+        for name, (server, path, headers) in asked.items():
+            found[name].append(run(server, path, headers=headers, seconds=seconds))
+    return found
 
 
 def main() -> None:

@@ -18,8 +18,6 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import CallToolRequestParams
-from sqlalchemy import create_engine
-from sqlalchemy.orm import Session
 
 from app.database import Reads
 from app.main import Application
@@ -39,10 +37,9 @@ NAMES: Mapping[Era, str] = {"stateless": "without a handshake", "handshake": "wi
 _ARGUMENTS = dict(pair.split("=") for pair in PATH.partition("?")[2].split("&"))
 
 
-def keys_and_tokens(database_url: str) -> tuple[dict[str, str], str]:
+def keys_and_tokens(stores: Storage) -> tuple[dict[str, str], str]:
     """Return an API key for all scopes and one for `freeze:read`, and the access token of a connected client."""
-    engine = create_engine(database_url)
-    with Session(engine) as session:
+    with stores.rows() as session:
         organization = session.query(Organization).one()
         member = factories.user(session)
         factories.membership(session, organization, member)
@@ -51,10 +48,7 @@ def keys_and_tokens(database_url: str) -> tuple[dict[str, str], str]:
             "freeze:read": factories.api_key(session, organization, "freeze:read").secret,
         }
         grant = factories.connection(session, member, organization)
-        token = issue_grant_token(factories.signer(session), grant, grant.scopes, now=factories.now())
-        session.commit()
-    engine.dispose()
-    return keys, token
+        return keys, issue_grant_token(factories.signer(session), grant, grant.scopes, now=factories.now())
 
 
 class Client:
@@ -96,7 +90,7 @@ async def sdk_alone() -> AsyncIterator[Application]:
 async def compare(stores: Storage, key: str, jwt: str) -> None:
     """Measure in turns, and print the medians."""
     config = make_config(stores)
-    keys, token = keys_and_tokens(stores.database_url)
+    keys, token = keys_and_tokens(stores)
     application = make_application(config)
     call = {"name": "svc_get_freeze_state", "arguments": _ARGUMENTS}
     requests = {"HTTP": make_request(application, "GET", PATH, {"authorization": f"Bearer {key}"})}
@@ -140,11 +134,6 @@ def report(found: Mapping[str, float], sizes: Mapping[str, int]) -> None:
 def main() -> None:
     """Measure and print."""
     with storage() as stores:
-        key = seed(stores.database_url)
-        jwt = sign_in(stores.database_url)
+        key, jwt = seed(stores), sign_in(stores)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(compare(stores, key, jwt))
-
-
-if __name__ == "__main__":
-    main()

@@ -18,8 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Engine, create_engine, text
-from sqlalchemy.orm import Session
+from sqlalchemy import NullPool, create_engine, text
 
 from app.database import make_engine
 from integrations.outgoing_webhooks import WebhookClient
@@ -39,10 +38,9 @@ from tests import factories
 from tests.harness.certificates import CERTIFICATE, certified
 from tests.harness.wakeups import RecordedWakeups
 from tests.harness.webhook_receiver import WebhookReceiver, webhook_receiver
-from tools.bench.seeding import Account, plain
 from tools.bench.servers import cpu_seconds, machine
-from tools.bench.stack import INSTALLATION, LOGIN, Stack, scaled, serving, wait_for_rest, warm
-from tools.bench.writes import Writes, freeze, lift, until
+from tools.bench.stack import LOGIN, Stack, running, scaled, until, wait_for_rest, warm
+from tools.bench.writes import Writes, freeze, lift
 
 REPOSITORIES = scaled(400)
 LATENCY_MS = 20
@@ -62,23 +60,23 @@ ACTIONS = (
     "exception.used",
     "exception.expired",
 )
-_INSERT = text("""
+_INSERT = """
     INSERT INTO audit_entries (id, organization_id, at, action, actor, source, target, details)
     SELECT new.id, :organization, clock_timestamp(), new.action, '{"type": "system", "id": null, "name": "x"}',
            'system', '{"type": "freeze", "id": "frz_1", "name": "Quarter-end close"}', '{}'
     FROM unnest(CAST(:ids AS text[]), CAST(:actions AS text[])) AS new (id, action)
-""")
+"""
 _REMOVE = """
     DELETE FROM notification_destinations
     WHERE id = ANY(ARRAY(SELECT id FROM notification_destinations ORDER BY id FOR UPDATE))
 """
-_ATTEMPTS = text("""
+_ATTEMPTS = """
     SELECT count(*) AS sent,
            percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM m.last_attempt_at - e.at)) AS p50,
            percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(epoch FROM m.last_attempt_at - e.at)) AS p99
     FROM webhook_messages m JOIN audit_entries e ON e.id = m.entry_id JOIN webhook_endpoints w ON w.id = m.endpoint_id
     WHERE m.last_attempt_at IS NOT NULL AND w.deleted_at IS NULL
-""")
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +84,6 @@ class Service:
     """The service, its database, and where it sends."""
 
     stack: Stack
-    engine: Engine
-    """Of the owner of the database."""
     uow_factory: UnitOfWorkFactory
     """Units of work with the secret of the service."""
     receiver: WebhookReceiver
@@ -110,8 +106,7 @@ class Service:
             "DELETE FROM slack_subscriptions",
             "DELETE FROM slack_connections",
         ):
-            with self.engine.begin() as connection:
-                connection.execute(text(statement))
+            self.stack.stores.sql(statement)
 
     def add_hanging_destinations(self) -> None:
         """Add webhooks, a person who gets mails and a channel of Slack, whose servers all hang."""
@@ -120,7 +115,7 @@ class Service:
             path = f"/hangs/{number}"
             self.receiver.hanging.add(path)
             self.add_webhook(path, "*")
-        with Session(self.engine) as session:
+        with self.stack.stores.rows() as session:
             ours = session.get_one(Organization, self.organization_id)
             person = factories.user(session)
             factories.membership(session, ours, person, "owner")
@@ -131,7 +126,6 @@ class Service:
             tokens = encrypt_tokens(self.secret, connection_id, SlackTokens("xoxb-of-the-bench"))
             factories.slack_connection(session, ours, id=connection_id, encrypted_tokens=tokens)
             channel_id = factories.slack_subscription(session, ours).id
-            session.commit()
         with self.uow_factory.open(Caller(self.organization_id, SYSTEM, "system")) as uow:
             add_destination(uow, self.organization_id, "mail")
             add_destination(uow, channel_id, "slack")
@@ -139,7 +133,7 @@ class Service:
 
 def main() -> None:
     """Measure and print."""
-    with running() as service:
+    with served() as service:
         print(f"{REPOSITORIES} heads, {LATENCY_MS} ms a call, one worker ({machine()})")
         spent: dict[str, list[tuple[float, float]]] = {"none": [], "hanging": []}
         for _ in range(ROUNDS):
@@ -155,7 +149,7 @@ def main() -> None:
 
 
 @contextmanager
-def running() -> Iterator[Service]:
+def served() -> Iterator[Service]:
     """Run everything, with a server for webhooks and one for mails that never answers."""
     with ExitStack() as exit_stack:
         home = Path(exit_stack.enter_context(tempfile.TemporaryDirectory(prefix="change-freeze-bench-")))
@@ -170,20 +164,15 @@ def running() -> Iterator[Service]:
             "SLACK_CLIENT_SECRET": "a secret of the bench",
             "SLACK_SIGNING_SECRET": "another secret of the bench",
         }
-        account = Account(LOGIN, INSTALLATION, [plain("service-{}", REPOSITORIES, 1)])
-        settings = {"latencyMs": LATENCY_MS}
-        stack = exit_stack.enter_context(serving([account], settings=settings, environment=environment))
-        engine = create_engine(stack.stores.database_url)
-        exit_stack.callback(engine.dispose)
+        stack = exit_stack.enter_context(running(REPOSITORIES, latency_ms=LATENCY_MS, environment=environment))
         warm(stack, "acme/service-1")
-        with engine.connect() as connection:
-            organization_id = connection.scalar(text("SELECT id FROM organizations"))
+        organization_id = stack.stores.sql("SELECT id FROM organizations")
         secret = stack.stores.environment["SECRET_KEY"].encode()
         ports = Ports(SecretKey(secret), WebhookClient(loopback=True))
         ours = make_engine(stack.stores.database_url, 1)
         exit_stack.callback(ours.dispose)
         uow_factory = UnitOfWorkFactory(ours, DatabaseClock(), RecordedWakeups(), ports)
-        yield Service(stack, engine, uow_factory, receiver, str(organization_id), secret)
+        yield Service(stack, uow_factory, receiver, str(organization_id), secret)
 
 
 @contextmanager
@@ -236,21 +225,18 @@ def burst(service: Service) -> None:
     for number, action in enumerate(ACTIONS):
         service.add_webhook(f"/in/{number}", action)
     expected = 0
-    with service.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    owner = create_engine(service.stack.stores.database_url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    with owner.connect() as connection:
         begin = time.monotonic()
         while expected < SECONDS * PER_SECOND:
             ids = [new_id("aud") for _ in ACTIONS]
             values = {"organization": service.organization_id, "ids": ids, "actions": list(ACTIONS)}
-            connection.execute(_INSERT, values)
+            connection.execute(text(_INSERT), values)
             expected += len(ids)
             time.sleep(max(0.0, begin + expected / PER_SECOND - time.monotonic()))
-        until(lambda: connection.execute(_ATTEMPTS).one().sent >= expected)
-        found = connection.execute(_ATTEMPTS).one()
+        until(lambda: connection.execute(text(_ATTEMPTS)).one().sent >= expected)
+        found = connection.execute(text(_ATTEMPTS)).one()
     print(
         f"{PER_SECOND} entries a second for {SECONDS} s, {ENDPOINTS} webhooks of one action each: {expected} messages"
     )
     print(f"  from the commit to the first attempt: p50 {found.p50:.2f} s, p99 {found.p99:.2f} s (aim 5 s)")
-
-
-if __name__ == "__main__":
-    main()

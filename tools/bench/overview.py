@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import requests
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tools.bench import load
-from tools.bench.servers import machine, storage, web
+from tools.bench.servers import Storage, machine, storage, web
 from tools.bench.stack import scaled
 
 BRANCHES, ENTRIES = scaled(1_000), scaled(100_000)
@@ -43,10 +43,9 @@ RELEASED = text("""
 """Every tenth branch was covered by each of the freezes that have ended."""
 
 
-def seed(database_url: str) -> str:
+def seed(stores: Storage) -> str:
     """Fill the database, and return a key's secret."""
-    engine = create_engine(database_url)
-    with Session(engine) as session:
+    with stores.rows() as session:
         acme = factories.organization(session, "Acme")
         secret = factories.api_key(session, acme, "freeze:read").secret
         repositories = [factories.repository(session, acme, f"acme/service-{number}") for number in range(BRANCHES)]
@@ -57,10 +56,7 @@ def seed(database_url: str) -> str:
         _schedules(session, acme)
         session.execute(text("SET LOCAL session_replication_role = replica"))
         session.execute(FILL, {"organization": acme.id, "rows": ENTRIES})
-        session.commit()
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text("VACUUM ANALYZE"))
-    engine.dispose()
+    stores.analyze()
     return secret
 
 
@@ -89,22 +85,16 @@ def _schedules(session: Session, acme: Organization) -> None:
 def main() -> None:
     """Measure and print."""
     with storage() as stores:
-        secret = seed(stores.database_url)
-        environment = {**stores.environment, "RATE_LIMIT_ORGANIZATION": "1000000000", "LOG_LEVEL": "WARNING"}
+        secret = seed(stores)
         authorization = {"Authorization": f"Bearer {secret}"}
-        with web("app.main:app", environment, "/healthz") as server:
-            address = server.address
+        with web("app.main:app", stores.environment, "/healthz") as server:
             print(f"{BRANCHES} watched branches, all frozen ({machine()}; {CONNECTIONS} connections, 2 workers)")
             for path in PATHS:
-                size = len(requests.get(address + path, headers=authorization, timeout=10).content)
+                size = len(requests.get(server.address + path, headers=authorization, timeout=10).content)
                 headers = [f"Authorization: Bearer {secret}"]
-                found = load.run(address + path, headers=headers, connections=CONNECTIONS, seconds=SECONDS)
+                found = load.run(server, path, headers=headers, connections=CONNECTIONS, seconds=SECONDS)
                 aim = f" (aim {AIM_MS})" if path == PATHS[0] else ""
                 print(
                     f"  GET {path:13} {found.per_second:6.0f} requests/s   p50 {found.p50_ms:6.1f} ms   "
                     f"p99 {found.p99_ms:6.1f} ms{aim}   {size / 1000:.1f} kB   statuses {sorted(found.statuses)}"
                 )
-
-
-if __name__ == "__main__":
-    main()

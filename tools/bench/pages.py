@@ -9,8 +9,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from sqlalchemy import create_engine, select
-from sqlalchemy.orm import Session
+from sqlalchemy import select
 
 from models.freezes import Freeze
 from models.organizations import Organization
@@ -20,7 +19,7 @@ from tests import factories
 from tests.harness.browser import CHROMIUM, chromium
 from tools.bench import load
 from tools.bench.overview import BRANCHES, seed
-from tools.bench.servers import machine, storage, web
+from tools.bench.servers import Storage, machine, storage, web
 
 CONNECTIONS, WARM_UP, SECONDS, TRIES = 2, 1.0, 4.0, 5
 AIM_MS, AIM_PAINT_MS = 150, 1_000
@@ -36,19 +35,15 @@ new Promise(resolve => new PerformanceObserver(list => resolve(list.getEntries()
 """
 
 
-def sign_in(database_url: str) -> tuple[str, str]:
+def sign_in(stores: Storage) -> tuple[str, str]:
     """Return the session token of a member, and the id of a freeze."""
     token = new_session_token()
-    engine = create_engine(database_url)
-    with Session(engine) as session:
+    with stores.rows() as session:
         acme = session.scalars(select(Organization)).one()
         person = factories.user(session)
         factories.membership(session, acme, person, "admin")
         factories.login(session, person, acme, token_hash=token_hash(token))
-        freeze = session.scalars(select(Freeze.id).where(Freeze.ended_at.is_(None)).limit(1)).one()
-        session.commit()
-    engine.dispose()
-    return token, freeze
+        return token, session.scalars(select(Freeze.id).where(Freeze.ended_at.is_(None)).limit(1)).one()
 
 
 def paint(address: str, cookie: str, token: str) -> float:
@@ -69,27 +64,20 @@ def paint(address: str, cookie: str, token: str) -> float:
 def main() -> None:
     """Measure and print."""
     with storage() as stores:
-        seed(stores.database_url)
-        token, freeze = sign_in(stores.database_url)
-        environment = {**stores.environment, "RATE_LIMIT_ORGANIZATION": "1000000000", "LOG_LEVEL": "WARNING"}
-        with web("app.main:app", environment, "/healthz") as server:
+        seed(stores)
+        token, freeze = sign_in(stores)
+        with web("app.main:app", stores.environment, "/healthz") as server:
             cookie = cookie_name(server.address)
             print(f"{BRANCHES} watched branches, all frozen ({machine()}; {CONNECTIONS} connections, 2 workers)")
             for path in (*PATHS, f"/freezes/{freeze}", f"/freezes/{freeze}/lift"):
                 headers = [f"Cookie: {cookie}={token}"]
-                load.run(server.address + path, headers=headers, connections=CONNECTIONS, seconds=WARM_UP)
-                before = server.cpu_seconds
-                found = load.run(server.address + path, headers=headers, connections=CONNECTIONS, seconds=SECONDS)
-                cpu_ms = 1000 * (server.cpu_seconds - before) / found.requests
+                load.run(server, path, headers=headers, connections=CONNECTIONS, seconds=WARM_UP)
+                found = load.run(server, path, headers=headers, connections=CONNECTIONS, seconds=SECONDS)
                 print(
                     f"  GET {path.replace(freeze, '…'):20} p50 {found.p50_ms:6.1f} ms   p95 {found.p95_ms:6.1f} ms "
-                    f"(aim {AIM_MS})   {cpu_ms:5.1f} ms of CPU   statuses {sorted(found.statuses)}"
+                    f"(aim {AIM_MS})   {found.cpu / 1000:5.1f} ms of CPU   statuses {sorted(found.statuses)}"
                 )
             if CHROMIUM is None:
                 print("  Chromium is not installed: no paint was measured")
                 return
             print(f"  largest contentful paint of / {paint(server.address, cookie, token):.0f} ms (aim {AIM_PAINT_MS})")
-
-
-if __name__ == "__main__":
-    main()

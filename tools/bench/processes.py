@@ -16,9 +16,8 @@ from typing import Any
 
 import requests
 
-from tools.bench.seeding import Account, plain
 from tools.bench.servers import cpu_seconds, machine
-from tools.bench.stack import INSTALLATION, LOGIN, Stack, conclusions, scaled, serving, wait_for_rest, warm
+from tools.bench.stack import LOGIN, Stack, conclusions, running, scaled, wait_for_rest, warm
 
 REPOSITORIES, HEADS = 60, 3
 ROUNDS = scaled(120)
@@ -64,9 +63,8 @@ def show(name: str, found: Result, single: Result) -> None:
 
 def measure(counts: tuple[int, int], killed: Sequence[str]) -> Result:
     """Do the work once."""
-    account = Account(LOGIN, INSTALLATION, [plain("service-{}", REPOSITORIES, HEADS)])
-    settings = {"latencyMs": LATENCY_MS}
-    with serving([account], settings=settings, environment={"WEB_CONCURRENCY": "1"}, counts=counts) as stack:
+    alone = {"WEB_CONCURRENCY": "1"}
+    with running(REPOSITORIES, HEADS, latency_ms=LATENCY_MS, environment=alone, counts=counts) as stack:
         for host in stack.hosts:
             warm(replace(stack, api=host), f"{LOGIN}/service-1")
         stack.control("GET", "/calls?reset=true")
@@ -134,7 +132,3 @@ def repeated(writes: Sequence[dict[str, Any]]) -> int:
         again += shown.get(write["headSha"]) == check
         shown[write["headSha"]] = check
     return again
-
-
-if __name__ == "__main__":
-    main()

@@ -87,7 +87,3 @@ def push_all(stack: Stack, branches: list[tuple[str, int]]) -> dict[str, float]:
         for task in tasks:
             task.result()
     return pushed
-
-
-if __name__ == "__main__":
-    main()

@@ -19,10 +19,8 @@ from pathlib import Path
 
 import requests
 
-from tools.bench.seeding import Account, plain
 from tools.bench.servers import cpu_seconds, free_port, machine, process, wait_for, web
-from tools.bench.stack import INSTALLATION, LOGIN, Stack, conclusions, scaled, serving, warm
-from tools.bench.writes import until
+from tools.bench.stack import LOGIN, Stack, conclusions, running, scaled, until, warm
 from tools.embedded.processes import Program, start_child, stop_child
 
 STARTS = scaled(7)
@@ -56,8 +54,7 @@ http {{
 def main() -> None:
     """Measure and print."""
     print(f"Restarts ({machine()})")
-    account = Account(LOGIN, INSTALLATION, [plain("service-{}", 20, 2)])
-    with serving([account], settings={"latencyMs": 20}) as stack:
+    with running(20, 2, latency_ms=20) as stack:
         warm(stack, f"{LOGIN}/service-1")
         starts = [start(stack.environment) for _ in range(STARTS)]
         seconds, cpu = (sorted(values) for values in zip(*starts, strict=True))
@@ -90,7 +87,7 @@ def replace_hosts(stack: Stack) -> None:
             host.enter_context(web("app.main:app", stack.environment, "/readyz", port))
         over, seen = threading.Event(), Counter[str]()
         with ThreadPoolExecutor(CONNECTIONS) as clients:
-            running = [clients.submit(client, stack, address, number, over, seen) for number in range(CONNECTIONS)]
+            asking = [clients.submit(client, stack, address, number, over, seen) for number in range(CONNECTIONS)]
             try:
                 for _ in range(REPLACEMENTS):
                     for host, port in zip(hosts, ports, strict=True):
@@ -98,7 +95,7 @@ def replace_hosts(stack: Stack) -> None:
                         host.enter_context(web("app.main:app", stack.environment, "/readyz", port))
             finally:
                 over.set()
-            for each in running:
+            for each in asking:
                 each.result()
     failed = {answer: count for answer, count in seen.items() if not answer.startswith("2")}
     print(f"  two hosts replaced {REPLACEMENTS} times each: {seen.total()} requests, failed (aim 0): {failed or 0}")
@@ -186,7 +183,3 @@ def _status(url: str, headers: Mapping[str, str] | None = None) -> int:
         return requests.get(url, headers=headers, timeout=5).status_code
     except requests.RequestException:
         return 0
-
-
-if __name__ == "__main__":
-    main()

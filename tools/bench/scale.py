@@ -153,7 +153,3 @@ def main() -> None:
     with world() as one:
         for curve in CURVES:
             curve(one)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import requests
-from sqlalchemy import bindparam, create_engine, insert, text, update
+from sqlalchemy import bindparam, insert, update
 from sqlalchemy.orm import Session
 
 from models.checks import Check
@@ -24,6 +24,7 @@ from rules.freezes.verdict import MergeCandidate, judge
 from rules.ids import new_id
 from services.reconcile.evaluation import summary_hash
 from tests import factories
+from tools.bench.servers import Storage
 
 Json = dict[str, Any]
 CHECK = "change-freeze/main"
@@ -54,19 +55,13 @@ def plain(name: str, count: int, pull_requests: int) -> Json:
     }
 
 
-def seed(database_url: str, fake_github: str, accounts: Iterable[Account]) -> dict[str, str]:
+def seed(stores: Storage, fake_github: str, accounts: Iterable[Account]) -> dict[str, str]:
     """Fill both, and return the secret of a key with every scope, by login."""
-    engine = create_engine(database_url)
-    keys = {}
-    with Session(engine) as session:
-        for account in accounts:
-            keys[account.login] = _account(session, fake_github, account)
+    with stores.rows() as session:
+        keys = {account.login: _account(session, fake_github, account) for account in accounts}
         tasks = [{"name": name, "done_at": factories.now()} for name in PERIODIC_TASKS]
         session.execute(insert(PeriodicTask), tasks)
-        session.commit()
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text("ANALYZE"))  # what autovacuum does within a minute
-    engine.dispose()
+    stores.analyze()
     return keys
 
 

@@ -11,8 +11,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import requests
+from sqlalchemy import NullPool, create_engine, text
+from sqlalchemy.orm import Session
 
 from app.commands.migrate import migrate
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
@@ -31,12 +34,33 @@ class Storage:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process needs to find them."""
+        """What a process needs to find them, and to be measured: limits that are never met, and a quiet log."""
         return {
             "DATABASE_URL": self.database_url,
             "REDIS_URL": self.redis_url,
             "SECRET_KEY": "a secret of the benchmark",
+            "CURSOR_SECRET": "another secret of the benchmark",
+            "RATE_LIMIT_ORGANIZATION": "1000000000",
+            "RATE_LIMIT_WRITES": "1000000000",
+            "LOG_LEVEL": "WARNING",
         }
+
+    @contextmanager
+    def rows(self) -> Iterator[Session]:
+        """Open a session of the database's owner; what is changed in the block is committed at its end."""
+        with Session(create_engine(self.database_url, poolclass=NullPool)) as session, session.begin():
+            yield session
+
+    def sql(self, statement: str, **values: Any) -> Any:
+        """Run a statement, and return the first value of its result, if it has one."""
+        with self.rows() as session:
+            found = session.connection().execute(text(statement), values)
+            return found.scalar() if found.returns_rows else None
+
+    def analyze(self) -> None:
+        """Do what autovacuum does within a minute."""
+        with create_engine(self.database_url, poolclass=NullPool, isolation_level="AUTOCOMMIT").connect() as connection:
+            connection.execute(text("VACUUM ANALYZE"))
 
 
 @contextmanager

@@ -7,17 +7,15 @@ import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import requests
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-from sqlalchemy import create_engine, text
 
+from tests.harness.app_key import make_app_key
 from tools.bench.seeding import Account, plain, seed
 from tools.bench.servers import Storage, free_port, process, storage, wait_for, web
 
@@ -27,6 +25,7 @@ WEBHOOK_SECRET = "the benchmark's webhook secret"  # noqa: S105 - opens nothing 
 MAINTAINER = "the benchmark's maintainer token"
 REST_TIMEOUT = 300.0
 """Seconds in which the service has to reach the state that a measurement waits for."""
+POLL_INTERVAL = 0.1
 SCALE = float(os.environ.get("SCALE", "1"))
 
 
@@ -71,10 +70,15 @@ class Stack:
 
 
 @contextmanager
-def running(repositories: int, *, latency_ms: int, pull_requests: int = 1) -> Iterator[Stack]:
-    """Run everything with so many alike repositories, each with open pull requests into its watched `main`."""
-    account = Account(LOGIN, INSTALLATION, [plain("service-{}", repositories, pull_requests)])
-    with serving([account], settings={"latencyMs": latency_ms}) as stack:
+def running(
+    repositories: int, heads: int = 1, *, permissions: Mapping[str, str] | None = None, **served: Any
+) -> Iterator[Stack]:
+    """Run everything with one organisation, whose repositories have so many open heads each into their watched `main`.
+
+    `served` are arguments of `serving`.
+    """
+    account = Account(LOGIN, INSTALLATION, [plain("service-{}", repositories, heads)], permissions)
+    with serving([account], **served) as stack:
         yield stack
 
 
@@ -82,17 +86,21 @@ def running(repositories: int, *, latency_ms: int, pull_requests: int = 1) -> It
 def serving(
     accounts: Sequence[Account],
     *,
-    settings: Mapping[str, Any],
+    latency_ms: int,
+    settings: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     counts: tuple[int, int] = (1, 1),
 ) -> Iterator[Stack]:
-    """Run everything with these organisations, at rest; `settings` are GitHub's (`tools.fake_github.settings`).
+    """Run everything with these organisations, at rest; a call of GitHub takes `latency_ms`.
 
+    `settings` are GitHub's others (`tools.fake_github.settings`).
     `counts` are the hosts of the API, of two processes each, and the workers. No full resync by the clock
     unless `environment` says otherwise.
     """
+    key = make_app_key()
     with storage() as stores, ExitStack() as stack, tempfile.TemporaryDirectory() as home:
-        own, public = _identity(Path(home))
+        public = Path(home, "app.pub")
+        public.write_text(key.public)
         port, api_ports = free_port(), [free_port() for _ in range(counts[0])]
         fake_github = f"http://127.0.0.1:{port}"
         arguments = ["--port", str(port), "--app-public-key", str(public), "--person-token", MAINTAINER]
@@ -100,17 +108,24 @@ def serving(
         arguments += ["--webhook-secret", WEBHOOK_SECRET]
         server = stack.enter_context(process(["tools.fake_github", *arguments], {}))
         wait_for(f"{fake_github}/_control/settings", server)
-        keys = seed(stores.database_url, fake_github, accounts)
-        requests.put(f"{fake_github}/_control/settings", json=dict(settings), timeout=10).raise_for_status()
-        dependencies = {**own, **stores.environment, "GITHUB_API_URL": fake_github, **(environment or {})}
+        keys = seed(stores, fake_github, accounts)
+        changed = {"latencyMs": latency_ms, **(settings or {})}
+        requests.put(f"{fake_github}/_control/settings", json=changed, timeout=10).raise_for_status()
+        dependencies = {
+            **stores.environment,
+            "GITHUB_APP_ID": "1",
+            "GITHUB_APP_PRIVATE_KEY": key.private,
+            "GITHUB_WEBHOOK_SECRET": WEBHOOK_SECRET,
+            "GITHUB_API_URL": fake_github,
+            "FULL_PASS_EVERY": "86400",
+            **(environment or {}),
+        }
         hosts = [stack.enter_context(web("app.main:app", dependencies, "/healthz", each)) for each in api_ports]
         processes = {f"api-{number}": host.process_id for number, host in enumerate(hosts, start=1)}
         for number in range(1, counts[1] + 1):
             processes[f"worker-{number}"] = stack.enter_context(process(["app", "worker"], dependencies)).pid
         addresses = [host.address for host in hosts]
-        yield Stack(
-            addresses[0], fake_github, keys, stores, own["GITHUB_APP_PRIVATE_KEY"], processes, addresses, dependencies
-        )
+        yield Stack(addresses[0], fake_github, keys, stores, key.private, processes, addresses, dependencies)
 
 
 def warm(stack: Stack, repository: str, login: str = LOGIN) -> None:
@@ -128,43 +143,17 @@ def warm(stack: Stack, repository: str, login: str = LOGIN) -> None:
 
 def wait_for_rest(stack: Stack) -> None:
     """Wait until no check is due or leased."""
-    engine = create_engine(stack.stores.database_url)
-    query = text("SELECT count(*) FROM checks WHERE due_at IS NOT NULL OR lease_token IS NOT NULL")
-    end = time.monotonic() + REST_TIMEOUT
-    try:
-        while True:
-            with engine.connect() as connection:
-                if not connection.scalar(query):
-                    return
-            if time.monotonic() > end:
-                raise TimeoutError("the service did not come to rest")
-            time.sleep(0.1)
-    finally:
-        engine.dispose()
+    query = "SELECT count(*) FROM checks WHERE due_at IS NOT NULL OR lease_token IS NOT NULL"
+    until(lambda: not stack.stores.sql(query))
 
 
-def _identity(home: Path) -> tuple[dict[str, str], Path]:
-    """Make an App, and return what processes need to be it, and the file of its public key."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    public = home / "app.pub"
-    public.write_bytes(
-        key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    )
-    environment = {
-        "GITHUB_APP_ID": "1",
-        "GITHUB_APP_PRIVATE_KEY": private.decode(),
-        "GITHUB_WEBHOOK_SECRET": WEBHOOK_SECRET,
-        "RATE_LIMIT_ORGANIZATION": "1000000000",
-        "RATE_LIMIT_WRITES": "1000000000",
-        "CURSOR_SECRET": "a secret of the benchmark",
-        "SECRET_KEY": "another secret of the benchmark",
-        "FULL_PASS_EVERY": "86400",
-        "LOG_LEVEL": "WARNING",
-    }
-    return environment, public
+def until(reached: Callable[[], object], every: float = POLL_INTERVAL, deadline: float = REST_TIMEOUT) -> None:
+    """Poll until a state is reached; raise TimeoutError if it takes too long."""
+    end = time.monotonic() + deadline
+    while not reached():
+        if time.monotonic() > end:
+            raise TimeoutError("what was waited for did not come")
+        time.sleep(every)
 
 
 def conclusions(stack: Stack) -> dict[str, int]:

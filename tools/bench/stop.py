@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import create_engine, text
-
-from tools.bench.seeding import Account, plain
 from tools.bench.servers import machine
-from tools.bench.stack import INSTALLATION, LOGIN, Stack, scaled, serving, warm
-from tools.bench.writes import until
+from tools.bench.stack import LOGIN, Stack, running, scaled, until, warm
+from tools.bench.writes import freeze
 from tools.fake_github.model.installations import PERMISSIONS
 
 LATENCY_MS = 50
@@ -26,6 +23,8 @@ READ = """
     UPDATE branch_enforcement
     SET decisive_check = 'change-freeze/main', own_rule = true, open_ways = '{}', rules_read_at = now()
 """
+PERMITTED = "UPDATE installations SET permissions = CAST(:permissions AS jsonb)"
+"""Stores what the App may do as GitHub has it: where they differ, everything is read again."""
 AUTHORIZED = "UPDATE repositories SET rulesets_authorized_at = now()"
 OF_ORGANIZATIONS = "organization_administration"
 
@@ -48,11 +47,6 @@ class Case:
     def permissions(self) -> dict[str, str]:
         """What the App may do."""
         return {name: level for name, level in PERMISSIONS.items() if self.organization or name != OF_ORGANIZATIONS}
-
-    @property
-    def permitted(self) -> str:
-        """The statement that stores this as GitHub has it: where they differ, everything is read again."""
-        return f"UPDATE installations SET permissions = '{json.dumps(self.permissions)}'"  # noqa: S608 - a constant
 
 
 CASES = (
@@ -78,59 +72,43 @@ def main() -> None:
 
 def _measure(case: Case) -> str:
     repositories = scaled(case.repositories)
-    account = Account(LOGIN, INSTALLATION, [plain("service-{}", repositories, case.heads)], case.permissions)
-    settings = {"latencyMs": LATENCY_MS, "rulesetDelaySeconds": case.delay}
     environment = {"GITHUB_RULESET_DELAY": str(case.delay)}
     if case.limited:
         environment["GITHUB_CONTENT_LIMIT"] = "aliases"
-    with serving([account], settings=settings, environment=environment) as stack:
+    with running(
+        repositories,
+        case.heads,
+        permissions=case.permissions,
+        latency_ms=LATENCY_MS,
+        settings={"rulesetDelaySeconds": case.delay},
+        environment=environment,
+    ) as stack:
         warm(stack, "acme/service-1")
-        _run(stack, READ, case.permitted, *([AUTHORIZED] if case.stops else []))
+        stack.stores.sql(READ)
+        stack.stores.sql(PERMITTED, permissions=json.dumps(case.permissions))
+        if case.stops:
+            stack.stores.sql(AUTHORIZED)
         stack.control("GET", "/calls?reset=true")
         began = time.monotonic()
-        freeze = _freeze(stack)
-        until(lambda: _shown(stack, freeze, "blockedAt"), POLL_INTERVAL)
+        freeze_id, _ = freeze(stack, LOGIN, "Measuring the stop")
+        blocked = _wait(stack, freeze_id, "blockedAt")
         waited = time.monotonic() - began
-        blocked = _seconds(stack, freeze, "blockedAt")
-        enforced = "-"
-        if not case.limited:
-            until(lambda: _shown(stack, freeze, "enforcedAt"), POLL_INTERVAL)
-            enforced = f"{_seconds(stack, freeze, 'enforcedAt'):.1f}"
+        enforced = "-" if case.limited else f"{_wait(stack, freeze_id, 'enforcedAt'):.1f}"
         calls = _calls(stack)
     said = f"{blocked:.1f} (seen after {waited:.1f})"
     heads = repositories * case.heads
     return f"| {heads} | {repositories} | {case.name} | {said} | {case.aim} | {enforced} | {calls} |"
 
 
-def _run(stack: Stack, *statements: str) -> None:
-    engine = create_engine(stack.stores.database_url)
-    with engine.begin() as connection:
-        for statement in statements:
-            connection.execute(text(statement.replace(":", "\\:")))
-    engine.dispose()
+def _wait(stack: Stack, freeze_id: str, name: str) -> float:
+    """Wait until a freeze shows a moment, and return the seconds from its start to that."""
+    shown: dict[str, Any] = {}
 
+    def read() -> bool:
+        shown.update(stack.call("GET", f"/v1/freezes/{freeze_id}").json())
+        return shown.get(name) is not None
 
-def _freeze(stack: Stack) -> str:
-    body = {"scope": {"type": "organization"}, "reason": "Measuring the stop", "impactAcknowledged": True}
-    answer = stack.call("POST", "/v1/freezes", body)
-    answer.raise_for_status()
-    return str(answer.json()["id"])
-
-
-def _read(stack: Stack, freeze: str) -> dict[str, Any]:
-    answer = stack.call("GET", f"/v1/freezes/{freeze}")
-    answer.raise_for_status()
-    found: dict[str, Any] = answer.json()
-    return found
-
-
-def _shown(stack: Stack, freeze: str, name: str) -> bool:
-    return _read(stack, freeze).get(name) is not None
-
-
-def _seconds(stack: Stack, freeze: str, name: str) -> float:
-    """Return how long after its start a freeze was blocked, or enforced."""
-    shown = _read(stack, freeze)
+    until(read, POLL_INTERVAL)
     return (datetime.fromisoformat(shown[name]) - datetime.fromisoformat(shown["startedAt"])).total_seconds()
 
 

@@ -13,12 +13,10 @@ from typing import Any
 
 import requests
 import stripe
-from sqlalchemy import create_engine, text
 
-from tools.bench.seeding import Account, plain
 from tools.bench.servers import free_port, machine, process, wait_for
-from tools.bench.stack import INSTALLATION, LOGIN, Stack, scaled, serving, warm
-from tools.bench.writes import Writes, until
+from tools.bench.stack import Stack, running, scaled, until, warm
+from tools.bench.writes import Writes
 from tools.fake_stripe.keys import SECRET_KEY
 
 ROUNDS = 5
@@ -49,14 +47,12 @@ def main() -> None:
         server = exit_stack.enter_context(process(["tools.fake_stripe", "--port", address.rpartition(":")[2]], {}))
         wait_for(f"{address}/_control/settings", server)
         set_up_prices(address)
-        account = Account(LOGIN, INSTALLATION, [plain("service-{}", 4, 1)])
         environment = {
             "STRIPE_SECRET_KEY": SECRET_KEY,
             "STRIPE_WEBHOOK_SECRET": "whsec_of_the_benchmark",
             "STRIPE_API_URL": address,
         }
-        settings = {"latencyMs": LATENCY_MS}
-        stack = exit_stack.enter_context(serving([account], settings=settings, environment=environment))
+        stack = exit_stack.enter_context(running(4, latency_ms=LATENCY_MS, environment=environment))
         subscribe(stack)
         warm(stack, REPOSITORY)
         statuses: set[int] = set()
@@ -84,25 +80,14 @@ def set_up_prices(address: str) -> None:
 
 def subscribe(stack: Stack) -> None:
     """Have the organisation pay for its plan, instead of getting it from an operator."""
-    execute(stack, "DELETE FROM plan_grants")
+    stack.stores.sql("DELETE FROM plan_grants")
     order = {"plan": "team", "interval": "month"}
     until(lambda: stack.call("GET", "/v1/billing").status_code == 200)
-    until(lambda: execute(stack, "SELECT count(*) FROM stripe_prices"))
+    until(lambda: stack.stores.sql("SELECT count(*) FROM stripe_prices"))
     answer = stack.call("POST", "/v1/billing/checkout", order)
     answer.raise_for_status()
     requests.post(answer.json()["url"], {"card": VISA}, allow_redirects=False, timeout=10).raise_for_status()
     until(lambda: stack.call("GET", "/v1/billing").json()["source"] == "stripe")
-
-
-def execute(stack: Stack, statement: str) -> Any:
-    """Run a statement on the database, and return the first value of its result, if it has one."""
-    engine = create_engine(stack.stores.database_url)
-    try:
-        with engine.begin() as connection:
-            found = connection.execute(text(statement))
-            return found.scalar() if found.returns_rows else None
-    finally:
-        engine.dispose()
 
 
 @contextmanager
@@ -125,7 +110,7 @@ def calling_stripe(stack: Stack, statuses: set[int]) -> Iterator[None]:
 
     def call_repeatedly() -> None:
         while not over.wait(CALL_INTERVAL):
-            execute(stack, "UPDATE stripe_customers SET due_at = clock_timestamp()")
+            stack.stores.sql("UPDATE stripe_customers SET due_at = clock_timestamp()")
             visits.append(Thread(target=visit, daemon=True))
             visits[-1].start()
 
@@ -177,7 +162,3 @@ def report(found: dict[str, Seconds], statuses: set[int]) -> None:
     every = [statistics.median(each[name]) for each in (hangs, works) for name in works]
     half = len(every) // 2
     print(f"  {'sum':18} {sum(every[:half]) / sum(every[half:]):5.2f}   the portal answered with {sorted(statuses)}")
-
-
-if __name__ == "__main__":
-    main()

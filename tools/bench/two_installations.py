@@ -40,7 +40,7 @@ def main() -> None:
         Account(LARGE, 4711, [plain("service-{}", LARGE_REPOSITORIES, LARGE_HEADS)]),
         Account(SMALL, 4712, [plain("web-{}", SMALL_REPOSITORIES, SMALL_HEADS)]),
     ]
-    with serving(accounts, settings={"latencyMs": LATENCY_MS}) as stack:
+    with serving(accounts, latency_ms=LATENCY_MS) as stack:
         warm(stack, f"{SMALL}/web-1", SMALL)
         warm(stack, f"{LARGE}/service-1", LARGE)
         small, large = heads_of(stack, SMALL), heads_of(stack, LARGE)
@@ -92,7 +92,3 @@ def heads_of(stack: Stack, login: str) -> set[str]:
     """Return the commits of an organisation's open heads."""
     listed = stack.control("GET", "/checks")["heads"]
     return {head["headSha"] for head in listed if head["repository"].startswith(f"{login}/")}
-
-
-if __name__ == "__main__":
-    main()

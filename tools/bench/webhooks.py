@@ -8,10 +8,9 @@ import json
 from dataclasses import replace
 
 import uvloop
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 
 from integrations.github.signatures import sign
+from tests.harness.app_key import make_app_key
 from tools.bench.credentials import make_application, make_config
 from tools.bench.in_process import Lifespan, make_request, measure
 from tools.bench.servers import Storage, machine, storage
@@ -40,14 +39,10 @@ def delivery(event: str, **payload: object) -> tuple[bytes, dict[str, str]]:
 
 async def compare(stores: Storage) -> None:
     """Measure, and print."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    ).decode()
     config = replace(
         make_config(stores),
         github_app_id=1,
-        github_app_private_key=private,
+        github_app_private_key=make_app_key().private,
         github_webhook_secret=WEBHOOK_SECRET,
     )
     application = make_application(config)
@@ -65,7 +60,3 @@ def main() -> None:
     """Measure and print."""
     with storage() as stores, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(compare(stores))
-
-
-if __name__ == "__main__":
-    main()

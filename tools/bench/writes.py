@@ -5,14 +5,11 @@ The moments are GitHub's, of the same machine's clock, so how often one looks bl
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.bench.stack import REST_TIMEOUT, Stack
-
-POLL_INTERVAL = 0.1
+from tools.bench.stack import Stack, until
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +61,6 @@ class Writes:
         return last - since
 
 
-def until(reached: Callable[[], bool], every: float = POLL_INTERVAL, deadline: float = REST_TIMEOUT) -> None:
-    """Poll until a state is reached; raise TimeoutError if it takes too long."""
-    end = time.monotonic() + deadline
-    while not reached():
-        if time.monotonic() > end:
-            raise TimeoutError("what was waited for did not come")
-        time.sleep(every)
-
-
 def freeze(stack: Stack, login: str, reason: str) -> tuple[str, float]:
     """Freeze everything of an organisation; return the freeze's id and the moment at which it was requested."""
     since = time.time()
@@ -87,19 +75,3 @@ def lift(stack: Stack, login: str, freeze_id: str) -> float:
     since = time.time()
     stack.call("POST", f"/v1/freezes/{freeze_id}/lift", {}, login).raise_for_status()
     return since
-
-
-@contextmanager
-def counted(stack: Stack) -> Iterator[dict[str, int]]:
-    """Count the calls to GitHub within the block: `total`, and `refused` for a limit."""
-    counts: dict[str, int] = {}
-    before = stack.control("GET", "/calls")
-    yield counts
-    after = stack.control("GET", "/calls")
-    counts["total"] = after["total"] - before["total"]
-    counts["refused"] = refused(after) - refused(before)
-
-
-def refused(calls: dict[str, Any]) -> int:
-    """Return how many of the counted calls were refused for a limit."""
-    return sum(calls["byStatus"].get(status, 0) for status in ("403", "429"))

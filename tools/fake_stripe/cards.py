@@ -23,7 +23,6 @@ CARDS = {
     card.number: card
     for card in (
         Card("4242424242424242"),
-        Card("5555555555554444", "mastercard"),
         Card("4000000000000002", declined="generic_decline"),
         Card("4000000000009995", declined="insufficient_funds"),
         Card("4000000000000341", declined="generic_decline", refused_at_once=False),
@@ -33,7 +32,6 @@ CARDS = {
 }
 TOKENS = {
     "pm_card_visa": "4242424242424242",
-    "pm_card_mastercard": "5555555555554444",
     "pm_card_chargeCustomerFail": "4000000000000341",
     "pm_card_authenticationRequired": "4000002760003184",
 }

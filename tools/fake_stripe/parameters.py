@@ -6,7 +6,6 @@ what it does not know. The tests hold every declaration against the `stripe` pac
 """
 
 import re
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -15,13 +14,6 @@ from tools.fake_stripe.refusals import invalid, missing_parameter
 METADATA: dict[str, Any] = {"*": str}
 _NAME = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])*)")
 _INDEX = re.compile(r"\[([^\[\]]*)\]")
-
-
-@dataclass(frozen=True, slots=True)
-class Clearable:
-    """What an empty string sets to null."""
-
-    other: Any
 
 
 def decode(text: str) -> dict[str, Any]:
@@ -46,8 +38,6 @@ def decode(text: str) -> dict[str, Any]:
 
 def read(accepted: Any, value: Any, name: str = "") -> Any:
     """Return a value as what is accepted. Raise Refusal if it is not that; `name` is how the value was named."""
-    if isinstance(accepted, Clearable):
-        return None if value == "" else read(accepted.other, value, name)
     if isinstance(accepted, dict):
         return _read_table(accepted, value, name)
     if isinstance(accepted, list):

@@ -8,17 +8,16 @@ from tools.fake_stripe.parameters import METADATA
 from tools.fake_stripe.refusals import invalid, missing_parameter
 from tools.fake_stripe.routes import Call, Route
 from tools.fake_stripe.store import Json
-from tools.fake_stripe.subscriptions import change_price, end_trial, interval_of, item_of
+from tools.fake_stripe.subscriptions import PRORATION, change_price, end_trial, interval_of, item_of
 
 MAX_PRODUCTS = 10
 INTERVALS = ("day", "week", "month", "year")
-PRORATION = frozenset({"always_invoice", "create_prorations", "none"})
 CONDITIONS = frozenset({"decreasing_item_amount", "shortening_interval"})
 FEATURES: Json = {
     "customer_update": {"allowed_updates": [frozenset({"address", "email", "name", "tax_id"})], "enabled!": bool},
     "invoice_history": {"enabled!": bool},
     "payment_method_update": {"enabled!": bool},
-    "subscription_cancel": {"enabled!": bool, "mode": frozenset({"at_period_end", "immediately"})},
+    "subscription_cancel": {"enabled!": bool, "mode": frozenset({"at_period_end"})},
     "subscription_update": {
         "default_allowed_updates": [frozenset({"price"})],
         "enabled!": bool,

@@ -1,10 +1,11 @@
 """The calls about subscriptions."""
 
-from tools.fake_stripe.parameters import METADATA, Clearable
-from tools.fake_stripe.refusals import invalid, missing
+from tools.fake_stripe.parameters import METADATA
+from tools.fake_stripe.refusals import invalid, missing, missing_parameter
 from tools.fake_stripe.routes import EXPAND, Call, Route
 from tools.fake_stripe.store import Json
 from tools.fake_stripe.subscriptions import (
+    PRORATION,
     active_price,
     change_price,
     end_subscription,
@@ -41,12 +42,12 @@ def update(call: Call) -> Json:
         if change["id"] != item_of(subscription)["id"]:
             raise missing("subscription_item", change["id"], "items[0][id]")
         price = active_price(call.core, change["price"])
-        change_price(call.core, subscription, price, params.get("proration_behavior", "create_prorations"))
+        if "proration_behavior" not in params:
+            raise missing_parameter("proration_behavior")  # what Stripe does without it is not simulated
+        change_price(call.core, subscription, price, params["proration_behavior"])
     if "default_payment_method" in params:
         method = call.store.get("payment_method", params["default_payment_method"], "default_payment_method")
         subscription["default_payment_method"] = method["id"]
-    if "cancel_at" in params:
-        schedule_end(call.core, subscription, params["cancel_at"])
     if "cancel_at_period_end" in params:
         ends = subscription["cancel_at_period_end"] = params["cancel_at_period_end"]
         schedule_end(call.core, subscription, period_end(subscription) if ends else None)
@@ -92,11 +93,10 @@ ROUTES = (
         "/v1/subscriptions/{id}",
         update,
         {
-            "cancel_at": Clearable(int),
             "cancel_at_period_end": bool,
             "default_payment_method": str,
             "items": [{"id!": str, "price!": str}],
-            "proration_behavior": frozenset({"always_invoice", "create_prorations", "none"}),
+            "proration_behavior": PRORATION,
         },
     ),
     Route("DELETE", "/v1/subscriptions/{id}", cancel, EXPAND),

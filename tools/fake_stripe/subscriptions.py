@@ -10,6 +10,8 @@ from tools.fake_stripe.store import Json
 
 BILLED = {"trialing", "active", "past_due", "unpaid"}
 """States in which periods go on: the others are ends."""
+PRORATION = frozenset({"always_invoice", "none"})
+"""What is left of a period is billed at once, or not at all; the service has no use for `create_prorations`."""
 
 
 def is_live(subscription: Json) -> bool:
@@ -113,7 +115,7 @@ def _add(core: Core, customer: Json, price: Json, params: Json, currency: str) -
             "trial_end": trial_end,
         },
         identifier=identifier,
-        hidden={"pending": [], "next_price": None},
+        hidden={"next_price": None},
     )
 
 
@@ -187,9 +189,7 @@ def renew(core: Core, subscription: Json) -> None:
     item |= {"current_period_end": end, "current_period_start": start}
     if subscription["status"] == "trialing":
         subscription["status"] = "active"
-    lines = [_line(core, subscription), *(Line(**each) for each in hidden["pending"])]
-    hidden["pending"] = []
-    invoice = make_invoice(core, subscription, lines, "subscription_cycle")
+    invoice = make_invoice(core, subscription, [_line(core, subscription)], "subscription_cycle")
     if subscription["status"] == "unpaid":
         invoice["auto_advance"] = False  # what is unpaid is not collected: drafts pile up
     else:
@@ -219,12 +219,11 @@ def interval_of(price: Json) -> str:
 def change_price(core: Core, subscription: Json, price: Json, proration: str) -> None:
     """Change the price now. Another interval begins a new period, which is billed at once.
 
-    What is left of the period is credited at the old price and charged at the new one, unless `proration` is `none`:
-    at once if it is `always_invoice`, else with the next invoice.
+    What is left of the period is credited at the old price and charged at the new one, unless `proration` is `none`.
     """
     amount_in(core, price, subscription["currency"])
-    item, now, hidden = item_of(subscription), core.moment, core.store.hidden[subscription["id"]]
-    hidden["next_price"] = None
+    item, now = item_of(subscription), core.moment
+    core.store.hidden[subscription["id"]]["next_price"] = None
     unused = [_line(core, subscription, now, sign=-1)] if proration != "none" else []
     restarts = interval_of(item["price"]) != interval_of(price)
     item["price"] = price
@@ -233,14 +232,8 @@ def change_price(core: Core, subscription: Json, price: Json, proration: str) ->
     if restarts:
         _restart(core, subscription)
         _bill_now(core, subscription, [*unused, _line(core, subscription)])
-    elif proration == "always_invoice":
-        _bill_now(core, subscription, [*unused, _line(core, subscription, now)])
     elif proration != "none":
-        changes = [*unused, _line(core, subscription, now)]
-        hidden["pending"] += [
-            {"amount": each.amount, "description": each.description, "start": each.start, "end": each.end}
-            for each in changes
-        ]
+        _bill_now(core, subscription, [*unused, _line(core, subscription, now)])
 
 
 def _bill_now(core: Core, subscription: Json, lines: list[Line]) -> None:

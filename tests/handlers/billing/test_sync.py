@@ -214,7 +214,8 @@ class TestChanges:
         [subscription] = shop.subscriptions()
         odd = shop.price("gold", 100)
         shop.api.subscriptions.update(
-            subscription.id, {"items": [{"id": subscription.items.data[0].id, "price": odd.id}]}
+            subscription.id,
+            {"items": [{"id": subscription.items.data[0].id, "price": odd.id}], "proration_behavior": "none"},
         )
         request(shop)
         shop.work()

@@ -1,6 +1,7 @@
 """Granting an exception without a request; a request reports the same errors of its body."""
 
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from tests.handlers.exceptions.requests import (
 from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github import Handle
 
-asking = pytest.mark.parametrize("path", ["/v1/exceptions", "/v1/exception-requests"])
+ASKING = ("/v1/exceptions", "/v1/exception-requests")
 
 
 class TestCreateException:
@@ -133,9 +134,8 @@ class TestCreateException:
         shown = rows(acme.key().post(path, {"reason": REASON, **named}), 201)
         assert [row["pullRequest"]["id"] for row in shown] == [pull.id]
 
-    @asking
     def test_grant_reports_what_is_invalid_and_where(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, path: str
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest
     ) -> None:
         cases: list[tuple[dict[str, Any], int, str, list[str] | None]] = [
             ({"pullRequest": "acme/web#8"}, 404, "pull_request_not_found", None),
@@ -165,47 +165,44 @@ class TestCreateException:
             ({"pullRequest": "acme/web#8", "expiresAt": LONG_AGO}, 404, "pull_request_not_found", None),
         ]
         factories.branch(session, acme.repository("api"))
-        for named, status, code, where in cases:
+        for (named, status, code, where), path in product(cases, ASKING):
             error = refusal(acme.key().post(path, {"reason": REASON, **named}), status, code)
             assert [row["path"] for row in error.get("details", ())] == (where or []), named
         assert session.query(PullRequestException).count() == 0
         assert acme.audit() == []
 
-    @asking
     def test_grant_for_an_untracked_pull_request_is_not_found(
-        self, acme: Tenant, session: Session, freeze: Freeze, repository: Repository, web: WatchedBranch, path: str
+        self, acme: Tenant, session: Session, freeze: Freeze, repository: Repository, web: WatchedBranch
     ) -> None:
         factories.pull_request(session, repository, base_branch="nobody-watches")
-        refusal(acme.key().post(path, THIS), 404, "pull_request_not_found")
+        for path in ASKING:
+            refusal(acme.key().post(path, THIS), 404, "pull_request_not_found")
 
-    @asking
     def test_grant_is_rejected_when_no_freeze_covers_the_base(
-        self, acme: Tenant, session: Session, pull: PullRequest, web: WatchedBranch, path: str
+        self, acme: Tenant, session: Session, pull: PullRequest, web: WatchedBranch
     ) -> None:
-        refusal(acme.key().post(path, THIS), 409, "not_frozen")
+        for path in ASKING:
+            refusal(acme.key().post(path, THIS), 409, "not_frozen")
         over = factories.now() - timedelta(seconds=1)
         factories.freeze(session, acme.organization, [web], ends_at=over)
-        refusal(acme.key().post(path, THIS), 409, "not_frozen")
+        for path in ASKING:
+            refusal(acme.key().post(path, THIS), 409, "not_frozen")
 
-    @asking
-    def test_grant_is_rejected_as_a_whole_when_one_freeze_permits_none(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, path: str
+    def test_grant_is_rejected_as_a_whole_when_freeze_or_branch_permits_none(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         strict = factories.freeze(session, acme.organization, [web], exceptions_allowed=False)
-        error = refusal(acme.key().post(path, THIS), 409, "exceptions_not_permitted")
-        assert strict.id in error["message"]
-        assert freeze.id not in error["message"]
-        assert session.query(PullRequestException).count() == 0
-
-    @asking
-    def test_grant_is_rejected_when_the_branch_permits_none(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, path: str
-    ) -> None:
-        web.exceptions_allowed = False
+        for path in ASKING:
+            error = refusal(acme.key().post(path, THIS), 409, "exceptions_not_permitted")
+            assert strict.id in error["message"]
+            assert freeze.id not in error["message"]
+        strict.exceptions_allowed, web.exceptions_allowed = True, False
         session.flush()
-        error = refusal(acme.key().post(path, THIS), 409, "exceptions_not_permitted")
-        assert web.id in error["message"]
-        assert "acme/web:main" in error["message"]
+        for path in ASKING:
+            error = refusal(acme.key().post(path, THIS), 409, "exceptions_not_permitted")
+            assert web.id in error["message"]
+            assert "acme/web:main" in error["message"]
+        assert session.query(PullRequestException).count() == 0
 
     def test_second_grant_already_exists(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
         granted = rows(acme.key().post("/v1/exceptions", THIS), 201)
@@ -270,7 +267,7 @@ class TestCreateException:
             ("exception.granted", "user"),
         ]
 
-    @asking
+    @pytest.mark.parametrize("path", ASKING)
     def test_grant_replaces_an_exception_with_a_stale_pin(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, path: str
     ) -> None:

@@ -148,7 +148,10 @@ def clients(
         yield clients
 
 
-@pytest.mark.slow(15)
-def test_processes_remember_what_queries_say(database: str, clients: list[httpx.Client], clock: MovableClock) -> None:
+@pytest.mark.slow(5)
+@pytest.mark.parametrize("histories", [2, pytest.param(4, marks=pytest.mark.check)])
+def test_processes_remember_what_queries_say(
+    database: str, clients: list[httpx.Client], clock: MovableClock, histories: int
+) -> None:
     with committing(database) as session:
-        explore(Machine, 6, steps=20, clients=clients, clock=clock, session=session)
+        explore(Machine, histories, steps=20, clients=clients, clock=clock, session=session)

@@ -234,11 +234,6 @@ class TestDecide:
         assert location.isprintable()
         assert location.isascii()
 
-    def test_response_is_added_to_the_query_of_the_redirect(self, client: Client, person: Caller, acme: Tenant) -> None:
-        query = query_of(redirect_uri="https://client.example/callback?kind=web")
-        location = decide(person, acme.id, query=query).json()["location"]
-        assert location.startswith("https://client.example/callback?kind=web&code=")
-
     def test_denial_redirects_with_an_error_and_grants_nothing(
         self, session: Session, client: Client, person: Caller
     ) -> None:

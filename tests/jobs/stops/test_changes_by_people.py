@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -111,7 +112,6 @@ every = pytest.mark.parametrize(
         (*LOOSENED, *ENDED), quick=IN_EVERY_RUN, checked=[narrowed, excluded, disabled], name=lambda how: how.__name__
     ),
 )
-ended = pytest.mark.parametrize("how", ENDED, ids=lambda each: each.__name__)
 
 
 def with_a_ruleset(harness: Harness) -> None:
@@ -172,8 +172,15 @@ def test_loosened_stop_does_not_count_before_it_is_enforced_again(web: Harness, 
     assert times(web).blocked_at is None
 
 
-@ended
-@pytest.mark.parametrize("first", ["probe", "stop"])
+@pytest.mark.parametrize(
+    ("how", "first"),
+    sampled(
+        product(ENDED, ("probe", "stop")),
+        quick=[(disabled, "stop"), (evaluated, "probe"), (deleted, "probe")],
+        checked=[(disabled, "probe"), (evaluated, "stop"), (deleted, "stop")],
+        name=lambda case: f"{case[0].__name__}-{case[1]}",
+    ),
+)
 def test_people_can_end_a_stop(
     web: Harness, webhooks: WebhookQueue, how: Callable[[Harness], None], first: str
 ) -> None:

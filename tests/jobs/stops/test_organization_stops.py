@@ -38,7 +38,7 @@ def times_of(harness: Harness) -> list[bool]:
     ]
 
 
-def test_one_ruleset_of_the_organization_stops_many_repositories(many: Harness) -> None:
+def test_one_ruleset_stops_many_repositories_until_every_check_is_written(many: Harness) -> None:
     many.freeze()
     assert open_repositories(many) == list(MANY)
     stop(many)
@@ -49,11 +49,6 @@ def test_one_ruleset_of_the_organization_stops_many_repositories(many: Harness) 
     blocked_at, enforced_at = times(many)
     assert blocked_at is not None
     assert enforced_at is None
-
-
-def test_stop_of_the_organization_ends_when_every_check_is_written(many: Harness) -> None:
-    many.freeze()
-    stop(many)
     settle(many)
     assert required_above(many) == []
     assert [each.enforcement for each in above(many)] == ["disabled"]
@@ -63,12 +58,6 @@ def test_stop_of_the_organization_ends_when_every_check_is_written(many: Harness
     left = "SELECT stop_context, stop_ending_at, may_stop FROM organization_stops"
     assert many.sql(left) == [(None, None, False)]
     assert many.sql("SELECT FROM frozen_branch_rulesets WHERE organization_stop_id IS NOT NULL") == []
-
-
-def test_frozen_branches_of_many_repositories_cannot_be_deleted(many: Harness) -> None:
-    many.freeze()
-    stop(many)
-    settle(many)
     assert [ways(many, "main", name) for name in MANY] == [set()] * len(MANY)
 
 

@@ -122,12 +122,3 @@ def test_ways_in_name_those_whom_a_bypass_list_names(github: FakeGitHub, web: Re
     found = list_ways_in(github.world, web.record, "main", github.app_id)
     merges = [(way.actor, way.login, way.by_bypass) for way in found if way.way == "merge" and way.number]
     assert merges == [("write", "write", True), ("admin", "admin", True), ("app", "app 99", True)]
-
-
-@pytest.mark.parametrize(("level", "status"), [("read", 403), ("write", 200)])
-def test_rulesets_of_an_organization_need_write_access_to_be_read(
-    github: FakeGitHub, http: httpx.Client, level: str, status: int
-) -> None:
-    installation = github.organization("acme").installed()
-    token = github.credentials.mint(installation, {"organization_administration": level}, None)[0]
-    assert http.get("/orgs/acme/rulesets", headers={"Authorization": f"Bearer {token}"}).status_code == status

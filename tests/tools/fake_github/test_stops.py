@@ -221,12 +221,12 @@ def test_organization_ruleset_has_exactly_one_condition_on_repositories(
 
 
 @pytest.mark.parametrize(("level", "status"), [("read", 403), ("write", 200)])
-def test_ruleset_of_an_organization_needs_write_access_to_be_read(
+def test_rulesets_of_an_organization_need_write_access_to_be_read(
     github: FakeGitHub, http: httpx.Client, level: str, status: int
 ) -> None:
     acme = github.organization("acme")
     acme.ruleset(**stop(github.app_id, conditions={**DEFAULT_BRANCH, "repository_name": ALL}))
     token = github.credentials.mint(acme.installed(), {"organization_administration": level}, None)[0]
     number = next(iter(github.world.rulesets))
-    answer = http.get(f"/orgs/acme/rulesets/{number}", headers={"Authorization": f"Bearer {token}"})
-    assert answer.status_code == status
+    for path in ("/orgs/acme/rulesets", f"/orgs/acme/rulesets/{number}"):
+        assert http.get(path, headers={"Authorization": f"Bearer {token}"}).status_code == status

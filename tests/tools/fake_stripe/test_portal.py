@@ -88,6 +88,8 @@ class TestCancellation:
         found = shop.again(subscription)
         assert (found.status, found.cancel_at_period_end) == ("active", False)
         assert found.cancel_at == found["items"].data[0].current_period_end
+        other = enter(shop, shop.customer().id)
+        assert "no such subscription" in press(other, action="renew", subscription=subscription.id).text
         assert "Don't cancel subscription" in unescape(read(url))
         press(url, action="renew", subscription=subscription.id)
         assert shop.again(subscription).cancel_at is None
@@ -99,13 +101,6 @@ class TestCancellation:
         url = enter(shop, subscription.customer, flow_data=flow)
         assert "Payment method" not in read(url)
         assert "not enabled" in press(url, action="update", subscription=subscription.id).text
-
-    def test_subscription_of_another_customer_is_not_cancelled(self, shop: Shop) -> None:
-        configure(shop)
-        subscription = shop.subscribe()
-        url = enter(shop, shop.customer().id)
-        assert "no such subscription" in press(url, action="cancel", subscription=subscription.id).text
-        assert shop.again(subscription).cancel_at is None
 
 
 class TestCard:
@@ -133,12 +128,13 @@ class TestCard:
 
 
 class TestPlan:
-    def test_upgrade_is_billed_at_once(self, shop: Shop) -> None:
+    def test_upgrade_to_an_offered_price_is_billed_at_once(self, shop: Shop) -> None:
         team, business = shop.price(3000), shop.price(9000, plan="business")
         configure(shop, (team, business))
-        subscription = shop.subscribe(team)
+        subscription, other = shop.subscribe(team), shop.price(1)
         url = enter(shop, subscription.customer)
         assert "Business, 90.00 EUR per month" in read(url)
+        assert "not offered" in press(url, action="update", subscription=subscription.id, price=other.id).text
         press(url, action="update", subscription=subscription.id, price=business.id)
         assert shop.again(subscription)["items"].data[0].price.id == business.id
         assert shop.last_invoice(subscription).total == 6000
@@ -159,13 +155,6 @@ class TestPlan:
         clock.now = renewal(subscription)
         assert shop.again(subscription)["items"].data[0].price.id == team.id
         assert shop.last_invoice(subscription).total == 3000
-
-    def test_price_that_is_not_offered_is_refused(self, shop: Shop) -> None:
-        team, other = shop.price(3000), shop.price(1)
-        configure(shop, (team,))
-        subscription = shop.subscribe(team)
-        url = enter(shop, subscription.customer)
-        assert "not offered" in press(url, action="update", subscription=subscription.id, price=other.id).text
 
 
 def test_open_invoice_is_paid_on_its_page(shop: Shop, clock: Clock) -> None:

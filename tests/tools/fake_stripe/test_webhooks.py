@@ -10,7 +10,6 @@ import stripe
 from tests.tools.fake_stripe.conftest import SECRETS, START
 from tests.tools.fake_stripe.shop import Shop
 from tools.fake_stripe import FakeStripe
-from tools.fake_stripe.webhooks import signature_header
 from tools.simulation.webhook_receiver import WebhookReceiver
 
 
@@ -56,11 +55,6 @@ def test_signature_is_stamped_with_the_clock_of_its_receiver(
     assert receiver.deliveries[0][0]["Stripe-Signature"].startswith(f"t={START},v1=")
 
 
-def test_own_signature_is_accepted_by_the_package() -> None:
-    header = signature_header(["whsec_a"], START, b"{}")
-    assert stripe.WebhookSignature.verify_header("{}", header, "whsec_a")
-
-
 def test_payload_says_which_object_and_customer_and_nothing_else(
     shop: Shop, fake: FakeStripe, receiver: WebhookReceiver
 ) -> None:
@@ -73,14 +67,13 @@ def test_payload_says_which_object_and_customer_and_nothing_else(
     assert (created["api_version"], created["livemode"]) == ("2020-08-27", False)
 
 
-class TestDelivery:
-    def test_refused_webhook_is_sent_again(self, shop: Shop, fake: FakeStripe, receiver: WebhookReceiver) -> None:
-        receiver.status = 500
-        fake.settings.webhook_retry_seconds = 0.01
-        shop.customer()
-        assert fake.sender.drain()
-        assert received(receiver) == ["customer.created"] * fake.settings.webhook_attempts
-        assert len(set(ids(receiver))) == 1
+def test_refused_webhook_is_sent_again(shop: Shop, fake: FakeStripe, receiver: WebhookReceiver) -> None:
+    receiver.status = 500
+    fake.settings.webhook_retry_seconds = 0.01
+    shop.customer()
+    assert fake.sender.drain()
+    assert received(receiver) == ["customer.created"] * fake.settings.webhook_attempts
+    assert len(set(ids(receiver))) == 1
 
 
 def test_sender_forgets_the_oldest_deliveries(shop: Shop, fake: FakeStripe, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from tools.fake_stripe.payments import payment_method_of, save_card
 from tools.fake_stripe.portal import choose_price, offered_prices
 from tools.fake_stripe.refusals import Refusal
 from tools.fake_stripe.store import Json
-from tools.fake_stripe.subscriptions import end_subscription, is_live, item_of, period_end, schedule_end, settle
+from tools.fake_stripe.subscriptions import is_live, item_of, period_end, schedule_end, settle
 from tools.simulation.answers import Answer
 
 
@@ -68,10 +68,7 @@ def _act(visit: Visit, sent: dict[str, str]) -> Answer | None:
     if not chosen:
         return _page(visit, "There is no such subscription.")
     if action == "cancel" and visit.shows("subscription_cancel"):
-        if visit.features["subscription_cancel"]["mode"] == "immediately":
-            end_subscription(core, chosen[0])
-        else:
-            schedule_end(core, chosen[0], period_end(chosen[0]))
+        schedule_end(core, chosen[0], period_end(chosen[0]))
     elif action == "renew" and visit.shows("subscription_cancel"):
         schedule_end(core, chosen[0], None)
     elif action == "update" and visit.shows("subscription_update"):

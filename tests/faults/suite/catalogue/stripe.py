@@ -71,7 +71,8 @@ class Customer:
             prices = self.stack.stripe.store.all("price")
         [price] = [each["id"] for each in prices if each["lookup_key"] == f"{plan}_month"]
         item = {"items[0][id]": subscription["items"]["data"][0]["id"], "items[0][price]": price}
-        call_stripe(self.stack.stripe, f"subscriptions/{subscription['id']}", item)
+        change = {**item, "proration_behavior": "none"}
+        call_stripe(self.stack.stripe, f"subscriptions/{subscription['id']}", change)
 
     def cancel(self) -> None:
         """End every subscription at Stripe."""

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 
-from sqlalchemy import BigInteger, ColumnElement, Row, ScalarSelect, bindparam, func, or_, select, text
+from sqlalchemy import BigInteger, ColumnElement, Row, ScalarSelect, bindparam, func, or_, select, text, true
 
 from models.checks import Check, ReadBack
 from models.installations import Installation
@@ -108,14 +108,17 @@ def _next_with_work(after: ColumnElement[int]) -> ScalarSelect[int]:
 
 _first = select(_next_with_work(bindparam("after", type_=BigInteger)).label("id")).cte("turn", recursive=True)
 _TURN = _first.union_all(select(_next_with_work(_first.c.id)).where(_first.c.id.is_not(None)))
-_DUE = (
-    select(Installation.id, Installation.permissions)
-    .join(_TURN, _TURN.c.id == Installation.id)
-    .where(is_callable(), select(Check.id).where(Check.installation_id == Installation.id, CHECKS.available).exists())
+_DUE = select(Installation.id, Installation.permissions).where(
+    Installation.id == _TURN.c.id,
+    is_callable(),
+    select(Check.id).where(Check.installation_id == Installation.id, CHECKS.available).exists(),
 )
-"""The installations after `after` that have due checks, in the order of their ids; read one by one, until enough."""
-_NEXT_INSTALLATION = _DUE.limit(1).with_for_update(of=Installation, skip_locked=True)
-_OTHER_INSTALLATIONS_DUE = select(_DUE.where(Installation.id != bindparam("installation")).exists())
+"""That installation of `_TURN`, if checks of it are due."""
+_LOCKED = _DUE.with_for_update(of=Installation, skip_locked=True).lateral("next")
+# Locked for each installation of `_TURN` by itself, so that they come in the order of their ids whatever the plan is,
+# and are read one by one, until one is found. To sort them would be to read all.
+_NEXT_INSTALLATION = select(_LOCKED.c.id, _LOCKED.c.permissions).select_from(_TURN.join(_LOCKED, true())).limit(1)
+_OTHER_INSTALLATIONS_DUE = select(_DUE.where(_TURN.c.id != bindparam("installation")).correlate(None).exists())
 _BEST_RANK_LEFT = select(func.min(func.coalesce(Check.deferred_rank, Check.merge_rank))).where(
     Check.installation_id == bindparam("installation"),
     Check.wanted_generation != Check.written_generation,

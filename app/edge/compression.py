@@ -9,18 +9,17 @@ Secrets that stand beside text of a request are masked in each answer (`web/form
 import asyncio
 import gzip
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import brotli
 
 MIN_BYTES = 1024
 _KINDS = re.compile(rb"(text/|application/(json|javascript|problem\+json|yaml|xml)|image/svg)")
-_CODINGS = ("br", "gzip")
 _WEIGHT = re.compile(rb"(q=(?P<weight>0(\.[0-9]*)?|1(\.0*)?))?")
-_GZIP, _BROTLI = 4, 5
-"""About a fifth larger than at best, for a third of the work."""
-_BEST_GZIP, _BEST_BROTLI = 9, 10
+_QUICK = {"br": 5, "gzip": 4}
+"""Levels: about a fifth larger than at best, for a third of the work."""
+_BEST = {"br": 10, "gzip": 9}
 """For what is compressed once. Brotli's 11 wins 2 % for twice the work, two seconds for the reference's script."""
 _LARGE_BYTES = 65_536
 """From this size on, the event loop does other things meanwhile."""
@@ -36,7 +35,7 @@ def coding_for(header: bytes | None) -> str:
         name, _, parameter = part.partition(b";")
         weights[name.strip()] = _weight_of(parameter)
     other = weights.get(b"*", 0)
-    best = max(_CODINGS, key=lambda coding: weights.get(coding.encode(), other))
+    best = max(_QUICK, key=lambda coding: weights.get(coding.encode(), other))
     return best if weights.get(best.encode(), other) else ""
 
 
@@ -61,7 +60,7 @@ def compress(status: int, headers: Headers, body: bytes, accepted: bytes | None)
     coding = coding_for(accepted)
     if not coding:
         return [*headers, _VARY], body
-    packed = _compress_once(coding, body) if is_public(headers) else _pack(coding, body)
+    packed = _compress_once(coding, body) if is_public(headers) else _pack(coding, body, _QUICK)
     return [*_with_length(headers, len(packed)), _VARY, (b"content-encoding", coding.encode())], packed
 
 
@@ -80,25 +79,19 @@ def is_public(headers: Headers) -> bool:
 @lru_cache(maxsize=64)
 def _compress_once(coding: str, document: bytes) -> bytes:
     """Return a document that is the same for everybody, compressed as well as possible."""
-    return _pack_best(coding, document)
+    return _pack(coding, document, _BEST)
 
 
 @lru_cache(maxsize=32)
 def compress_file(tag: bytes, coding: str, body: bytes) -> bytes:  # noqa: ARG001 - the tag tells files apart faster
     """Return a file of ours, compressed once."""
-    return _pack_best(coding, body)
+    return _pack(coding, body, _BEST)
 
 
-def _pack(coding: str, body: bytes) -> bytes:
-    return _brotli(body, _BROTLI) if coding == "br" else gzip.compress(body, _GZIP, mtime=0)
-
-
-def _pack_best(coding: str, body: bytes) -> bytes:
-    return _brotli(body, _BEST_BROTLI) if coding == "br" else gzip.compress(body, _BEST_GZIP, mtime=0)
-
-
-def _brotli(body: bytes, quality: int) -> bytes:
-    return bytes(brotli.compress(body, quality=quality))
+def _pack(coding: str, body: bytes, levels: Mapping[str, int]) -> bytes:
+    if coding == "br":
+        return bytes(brotli.compress(body, quality=levels[coding]))
+    return gzip.compress(body, levels[coding], mtime=0)
 
 
 def _with_length(headers: Headers, size: int) -> Headers:

@@ -127,14 +127,11 @@ class TestBadInput:
     ) -> None:
         key, good = entitled(acme, operation), example_body(operation)
         values: list[Any] = [None, True, -1, 10**30, 1.5, "", "x" * 5000, "\u202e", [], [[]], {"type": {}}]
-        met = set()
         for name in good:
             for value in values:
                 response = send(http, operation, key, json={**good, name: value})
                 assert response.status_code < 500, (name, value, response.text)
-                if (alike := (name, code(response) if response.is_error else None)) not in met:
-                    met.add(alike)
-                    assert_conforms(operation.id, response)
+                assert_conforms(operation.id, response)
 
 
 class TestPolicy:

@@ -1,4 +1,4 @@
-"""`/zones`: the time zones that forms suggest, which a field reads when somebody comes to it."""
+"""`/zones`: the time zones that forms suggest, which a field reads when it gets the focus."""
 
 from functools import cache
 

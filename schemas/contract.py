@@ -362,11 +362,8 @@ def _largest_size(document: Node, node: Node, outer: tuple[int, ...]) -> float:
 
 
 def _parameters(document: Node, item: Node, raw: Node) -> Iterator[Parameter]:
-    seen = {}
-    for parameter in [*item.get("parameters", ()), *raw.get("parameters", ())]:
-        found = resolve(document, parameter)
-        seen[found["in"], found["name"]] = found
-    for found in seen.values():
+    declared = [resolve(document, each) for each in (*item.get("parameters", ()), *raw.get("parameters", ()))]
+    for found in {(each["in"], each["name"]): each for each in declared}.values():
         yield Parameter(
             name=found["name"],
             location=found["in"],

@@ -106,22 +106,22 @@ def _source(ruleset: Ruleset, _args: Args, context: Context) -> Repository | Acc
 
 
 @resolver("RepositoryRuleset", "conditions")
-def _conditions(ruleset: Ruleset, _args: Args, context: Context) -> dict[str, Any]:
+def _conditions(ruleset: Ruleset, _args: Args, _context: Context) -> dict[str, Any]:
     given = ruleset.conditions
-    by_id, by_name = given.get("repository_id"), _sides(given.get("repository_name"))
-    by_property = _sides(given.get("repository_property"))
+    by_name, by_property = _sides(given.get("repository_name")), _sides(given.get("repository_property"))
     return {
         "refName": _sides(given.get("ref_name")),
-        "repositoryId": by_id and {"repositoryIds": _node_ids(by_id.get("repository_ids", []), context)},
+        "repositoryId": given.get("repository_id"),
         "repositoryName": by_name and by_name | {"protected": given["repository_name"].get("protected")},
         "repositoryProperty": by_property
         and {side: [_property(each) for each in listed] for side, listed in by_property.items()},
     }
 
 
-def _node_ids(numbers: list[int], context: Context) -> list[str]:
+@resolver("RepositoryIdConditionTarget", "repositoryIds")
+def _node_ids(condition: dict[str, Any], _args: Args, context: Context) -> list[str]:
     found = context.world.repositories
-    return [found[number].node_id for number in numbers if number in found]
+    return [found[number].node_id for number in condition.get("repository_ids", ()) if number in found]
 
 
 def _sides(condition: dict[str, Any] | None) -> dict[str, list[Any]] | None:

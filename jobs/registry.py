@@ -14,7 +14,7 @@ from integrations.github import GitHub
 from integrations.mail.smtp import MailServer
 from integrations.slack import Slack
 from integrations.stripe import Stripe
-from jobs.background_thread import run_in_background
+from jobs.background_thread import HeadStart, run_in_background
 from jobs.context import BACKGROUND_TIME_SLICE, TIME_SLICE, Context, get_context, run_for
 from jobs.loop_watch import MAX_SECONDS_OF_SLOW
 from services.billing.prices import CATALOGUES, refresh_prices
@@ -79,9 +79,7 @@ class Job:
         context = get_context()
         context.started(self.name)
         if self.in_background:
-            for number in range(self.threads):
-                name = self.name if number == 0 else f"{self.name}_{number + 1}"
-                run_in_background(name, partial(self._watched_step, context))
+            run_in_background(self.name, partial(self._watched_step, context), self.threads)
         else:
             with context.watch.working():
                 run_for(context, self.name, partial(self._measured_step, context), self.time_slice)
@@ -110,13 +108,22 @@ def _without_github(step: Callable[[UnitOfWorkFactory], bool]) -> Callable[[Cont
     return lambda context: step(context.uow_factory)
 
 
+_head_start = HeadStart()
+
+
+def _run_pass(context: Context) -> bool:
+    """Run a pass of the reconciler, once the stops are on that this process is making: they block more at once."""
+    _head_start.give(STOPS.kind)
+    return context.reconciler.run_pass()
+
+
 JOBS = {
     job.name: job
     for job in (
         Job("webhooks", _with_github(process), DELIVERIES),
         Job(LOG.kind, _with_github(read_log), LOG, in_background=True, by_sweep=True),
         Job(STOPS.kind, _with_github(stop_due), has_stops, in_background=True, threads=4, by_sweep=True),
-        Job("reconcile", lambda context: context.reconciler.run_pass(), CHECKS, TIME_SLICE),
+        Job("reconcile", _run_pass, CHECKS, TIME_SLICE),
         Job(FROZEN_BRANCHES.kind, _with_github(write_due), FROZEN_BRANCHES),
         Job("setup", _with_github(apply_due), SETUPS),
         Job("sync", _with_github(sync_due), SYNCS),

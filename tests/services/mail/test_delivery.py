@@ -340,7 +340,7 @@ class TestJob:
         """Give the process a context; what works aside is over when this ends."""
         context.set_context(Context(jobs, None, None, lambda _name: None))  # type: ignore[arg-type]
         yield
-        background_thread.run_in_background("mail", lambda: False).join(10)
+        background_thread.run_in_background("mail", lambda: False)[0].join(10)
         context._contexts.clear()
 
     @pytest.mark.usefixtures("running")
@@ -353,11 +353,11 @@ class TestJob:
     def test_unresponsive_mail_server_does_not_block_the_job(self, people: UnitOfWorkFactory, box: Handle) -> None:
         written(people)
         box.mailbox.silent_after = "EHLO"
-        first = background_thread.run_in_background("mail", lambda: False)
+        [first] = background_thread.run_in_background("mail", lambda: False)
         first.join(10)
         registry.run("mail")
         registry.run("mail")
-        running = background_thread.run_in_background("mail", lambda: False)
+        [running] = background_thread.run_in_background("mail", lambda: False)
         assert running.is_alive()
         box.mailbox.silent_after = ""
         running.join(10)
@@ -367,10 +367,10 @@ class TestJob:
         def fail() -> bool:
             raise LookupError("a fault")
 
-        background_thread.run_in_background("faulty", fail).join(10)
+        background_thread.run_in_background("faulty", fail)[0].join(10)
         assert "faulty failed and will be retried" in caplog.text
         steps = iter([True, False])
-        background_thread.run_in_background("faulty", lambda: next(steps)).join(10)
+        background_thread.run_in_background("faulty", lambda: next(steps))[0].join(10)
         assert list(steps) == []
 
 

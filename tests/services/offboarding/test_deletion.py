@@ -329,7 +329,7 @@ def sweeper(harness: Harness) -> Iterator[Sweeper]:
     """Make a sweeper that no worker helps."""
     context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
     yield Sweeper(context.get_context(), lambda: False, timedelta(days=1000))
-    background_thread.run_in_background("withdraw", lambda: False).join(10)
+    background_thread.run_in_background("withdraw", lambda: False)[0].join(10)
     context._contexts.clear()
 
 
@@ -341,7 +341,7 @@ def test_sweeper_completes_the_deletion_without_workers(
     harness.run_until_idle()
     gone(harness)
     sweeper.sweep()
-    background_thread.run_in_background("withdraw", lambda: False).join(10)
+    background_thread.run_in_background("withdraw", lambda: False)[0].join(10)
     assert written not in harness.fake_github.world.rulesets
     assert set(harness.conclusions().values()) == {"success"}
     pass_time(harness, days=30)

@@ -142,15 +142,18 @@ class StopBatch:
         self._release(facts, step.wait)
 
     @contextmanager
-    def _transaction(self) -> Iterator[UnitOfWork]:
-        """Open a transaction under the lease; what it does not hold any more is left to others.
+    def _transaction(self, keys: Collection[str] | None = None) -> Iterator[UnitOfWork]:
+        """Open a transaction under the lease of some rulesets (None: all); those that it has lost are left to others.
 
-        It reads the rows that are held with one statement, and releases at its end what is finished.
+        It reads their rows with one statement, and releases at its end what is finished. Each call that writes renews
+        the lease of all.
         """
         with self.uow_factory.open(Caller(self.lease.rows[0].organization_id, SYSTEM, "system")) as uow:
-            held = self.lease.renew(uow, list(self.rows))
-            self.rows = {key: row for key, row in self.rows.items() if key in held}
-            if not held:
+            wanted = [key for key in (self.rows if keys is None else keys) if key in self.rows]
+            held = self.lease.renew(uow, wanted)
+            for lost in set(wanted) - held:
+                del self.rows[lost]
+            if not self.rows:
                 raise LeaseLostError
             key = FrozenBranchRuleset.repository_id if self._model is FrozenBranchRuleset else OrganizationStop.id
             kept = uow.session.scalars(select(self._model).where(key.in_(held))).all()
@@ -179,7 +182,7 @@ class StopBatch:
         freed = sorted({repository_id for facts in ended for repository_id in facts.freed})
         with self.uow_factory.open(SYSTEM_CALLER) as uow:
             write_waiting_again(uow, freed)
-        with self._transaction() as uow:
+        with self._transaction([facts.key for facts in ended]) as uow:
             for facts in ended:
                 if facts.key in self.rows:
                     row = facts.row(uow)
@@ -195,7 +198,7 @@ class StopBatch:
         waiting = [heads[0].facts for heads in self.exempt.values()]
         if waiting:
             self._let_in()
-            with self._transaction():
+            with self._transaction([facts.key for facts in waiting]):
                 for facts in waiting:
                     if facts.key in self.rows:
                         self._release(facts, READ_AGAIN)
@@ -241,7 +244,7 @@ class StopBatch:
         """Return what has to be written of the rulesets that were found, in which nothing but ours is."""
         writes: list[_Write] = []
         if found:
-            with self._transaction() as uow:
+            with self._transaction(found) as uow:
                 for facts in self._read_again(uow, [each for each in known if each.key in found]):
                     writes += self._plan(uow, facts, found[facts.key])
                 self._note_exempt(uow, [(write.facts, write.context) for write in writes])
@@ -275,7 +278,7 @@ class StopBatch:
     def _plan_new(self, absent: Sequence[RulesetFacts]) -> list[_Write]:
         """Return what has to be created, with its intent recorded."""
         writes: list[_Write] = []
-        with self._transaction() as uow:
+        with self._transaction([facts.key for facts in absent]) as uow:
             for facts in self._read_again(uow, absent):
                 if facts.frozen:
                     context = facts.next_stop()
@@ -292,7 +295,7 @@ class StopBatch:
         if not writes:
             return
         results = list(zip(writes, self._send(writes), strict=True))
-        with self._transaction() as uow:
+        with self._transaction([write.facts.key for write in writes]) as uow:
             for write, result in results:
                 if write.facts.key not in self.rows:
                     continue
@@ -380,5 +383,5 @@ class StopBatch:
         except GitHubError as error:
             self._fail(facts, error)
             return
-        with self._transaction() as uow:
+        with self._transaction([facts.key]) as uow:
             self._release(facts, uow.ports[GitHubLimits].ruleset_delay)

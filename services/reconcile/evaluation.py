@@ -132,12 +132,11 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head], texts: TextFacts)
     not have any more.
     """
     uow = leased.uow
-    uow.refresh_now()
+    evaluation, may_release = uow.refresh_now(_EVALUATION)
     own = [head for head in heads if head.check_id in leased.held]
     if not own:
         return []
     facts, recorded = _read_facts(uow, own, texts), _read_recorded(uow, [head.key for head in own])
-    evaluation, may_release = uow.session.execute(_EVALUATION).one()
     acquired_at = leased.lease.acquired_at
     updates = [_update(head, facts, recorded.get(head.key), evaluation, acquired_at) for head in own]
     if may_release:
@@ -157,7 +156,7 @@ def preview(uow: UnitOfWork, heads: Sequence[Head]) -> list[CheckUpdate]:
     return [_update(head, facts, recorded.get(head.key), 0, uow.now) for head in heads]
 
 
-_EVALUATION = text(f"SELECT nextval('evaluations'), {IS_CONFIRMED}")
+_EVALUATION = text(f"SELECT clock_timestamp(), nextval('evaluations'), {IS_CONFIRMED}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from services.reconcile.leases import (
     other_installations_due,
 )
 from services.reconcile.observers import PassObservers
-from services.reconcile.outcomes import Progress, defer_checks, fail_check, finish_checks, save_ranks
+from services.reconcile.outcomes import Progress, defer_checks, fail_check, finish_checks
 from services.reconcile.pass_state import PassState
 from services.reconcile.read_backs import read_back_now
 from services.reconcile.reading import Reading
@@ -101,6 +101,8 @@ class Pass:
         """The checks whose heads are known and evaluated."""
         self.head_counts: Counter[int] = Counter()
         """How many heads each check has."""
+        self.best_ranks: dict[int, int] = {}
+        """By check: how soon its most mergeable head could be merged."""
         self.unwritten: dict[int, set[HeadKey]] = defaultdict(set)
         """By check: the heads that do not show their verdict yet."""
         self.texts = TextFacts()
@@ -166,7 +168,7 @@ class Pass:
             record_readings(leased, updates)
             differing = [update for update in updates if update.differs and self._within_quota(update)]
             self.head_counts.update(update.head.check_id for update in updates if update.head.paths)
-            save_ranks(leased, _best_ranks(checks, updates))
+            self.best_ranks |= _best_ranks(checks, updates)
             for update in differing:
                 self.unwritten[update.head.check_id].add(update.head.key)
             differing = self._without_withheld(differing)
@@ -334,7 +336,7 @@ class Pass:
             check_id = update.head.check_id
             ranks[check_id] = min(update.urgency, ranks.get(check_id, update.urgency))
         return [
-            replace(self._progress(check), rank=ranks.get(check_id))
+            replace(self._progress(check), rank_left=ranks.get(check_id))
             for check_id, check in self.state.pending.items()
             if check_id not in self.state.errors
             and (check_id in ranks or check_id in waiting or check_id not in self.evaluated)
@@ -343,7 +345,8 @@ class Pass:
     def _progress(self, check: LeasedCheck) -> Progress:
         """Return how many heads a check has, and how many of them show their verdict."""
         total = self.head_counts[check.id]
-        return Progress(check, total, max(0, total - len(self.unwritten[check.id])))
+        written = max(0, total - len(self.unwritten[check.id]))
+        return Progress(check, total, written, self.best_ranks.get(check.id))
 
 
 def _best_ranks(checks: Sequence[LeasedCheck], updates: Sequence[CheckUpdate]) -> dict[int, int]:

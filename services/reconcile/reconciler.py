@@ -18,6 +18,9 @@ from rules.freezes.merge_rank import NOTHING_OPEN
 from rules.rate_budget import NO_WAIT, is_quota_short
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
+from services.exception_rules.facts import FactsReader
+from services.freezes.completion import mark_complete
+from services.freezes.failures import record_failures_on
 from services.github_access.failures import (
     WithheldError,
     incomplete_error,
@@ -26,6 +29,7 @@ from services.github_access.failures import (
 )
 from services.github_access.pauses import pause_installation
 from services.github_access.rate_limiter import learn_from_refusal, reserve_checks
+from services.installations.status import refresh_status
 from services.reconcile.check_records import announce, mark_in_flight, record_readings, record_writes
 from services.reconcile.check_writes import WriteResult, write_checks
 from services.reconcile.evaluation import CheckUpdate, TextFacts, evaluate, evaluate_again
@@ -37,7 +41,6 @@ from services.reconcile.leases import (
     acquire,
     other_installations_due,
 )
-from services.reconcile.observers import PassObservers
 from services.reconcile.outcomes import Progress, defer_checks, fail_check, finish_checks
 from services.reconcile.pass_state import PassState
 from services.reconcile.read_backs import read_back_now
@@ -71,7 +74,7 @@ class Reconciler:
     github: GitHub
     web_url: str
     """The address of our pages, which checks lead to."""
-    observers: PassObservers
+    facts: FactsReader = field(default_factory=FactsReader)
     turn: Turn = field(default_factory=Turn)
 
     def run_pass(self) -> bool:
@@ -95,7 +98,7 @@ class Pass:
 
     def __init__(self, reconciler: Reconciler, batch: LeasedBatch, lease: Lease, client: InstallationClient) -> None:
         self.reconciler = reconciler
-        self.state = PassState(reconciler.uow_factory, reconciler.github, reconciler.observers, batch, lease, client)
+        self.state = PassState(reconciler.uow_factory, reconciler.github, reconciler.facts, batch, lease, client)
         self.reading = Reading(self.state)
         self.evaluated: set[int] = set()
         """The checks whose heads are known and evaluated."""
@@ -156,8 +159,7 @@ class Pass:
         if self.state.pending:
             self._release(deferred, installation_error)
         if installation_error is not None and installation_error.kind in INACTIVE_INSTALLATION:
-            for installation_inactive in self.reconciler.observers.installation_inactive:
-                installation_inactive(self.state.batch.installation_id)
+            refresh_status(self.reconciler.uow_factory, self.reconciler.github, self.state.batch.installation_id)
 
     def _plan(self, shown: ReadChecks) -> list[CheckUpdate]:
         """Evaluate everything once, finish the checks without differences, return the differences in order."""
@@ -173,16 +175,14 @@ class Pass:
                 self.unwritten[update.head.check_id].add(update.head.key)
             differing = self._without_withheld(differing)
             freezes = finish_checks(leased, self._take_finished())
-        self._notify_written(freezes)
+        self._mark_complete(freezes)
         return order_updates(differing)
 
-    def _notify_written(self, freezes: set[str]) -> None:
-        """Inform the observers that targets of these freezes were written."""
-        if not freezes:
-            return
-        for targets_written in self.reconciler.observers.targets_written:
+    def _mark_complete(self, freezes: set[str]) -> None:
+        """Record which of these freezes are enforced or released on all branches now: in a transaction of its own."""
+        if freezes:
             with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
-                targets_written(uow, freezes)
+                mark_complete(uow, freezes)
 
     def _within_quota(self, update: CheckUpdate) -> bool:
         """True if it is written now: a superseded head waits for spare quota, unless its branch is frozen."""
@@ -281,7 +281,7 @@ class Pass:
             with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
                 read_back_now(uow, {head.check_id for head in late})
                 announce(uow, late)
-        self._notify_written(freezes)
+        self._mark_complete(freezes)
 
     def _take_finished(self) -> list[Progress]:
         """Take the checks that wait for nothing out of the pending ones."""
@@ -317,9 +317,8 @@ class Pass:
                 error = self.state.errors.get(check_id) or installation_error or incomplete_error()
                 branch_ids |= fail_check(leased, self._progress(self.state.pending[check_id]), error)
         if branch_ids:
-            for branches_failed in self.reconciler.observers.branches_failed:
-                with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
-                    branches_failed(uow, sorted(branch_ids))
+            with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
+                record_failures_on(uow, sorted(branch_ids))
         if failed:
             logger.warning(
                 "reconciling installation %s failed for %d checks: %s",

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from app.wiring import make_reconciler
 from integrations.github.transport import Request, Transport, unavailable
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
+from services.exception_rules.facts import FactsReader
 from services.reconcile import reconciler
 from services.reconcile.check_writes import write_checks
 from services.reconcile.evaluation import CheckUpdate, evaluate, evaluate_again
@@ -136,9 +136,7 @@ class SteppedWorkers:
         self.clock = harness.jobs.clock
         factory = _SteppedFactory(harness.jobs.engine, self.clock, harness.jobs.wakeups, harness.jobs.ports)
         factory.workers = self
-        self.reconciler = replace(
-            harness.reconciler, uow_factory=factory, observers=make_reconciler(factory, harness.github, "").observers
-        )
+        self.reconciler = replace(harness.reconciler, uow_factory=factory, facts=FactsReader())
         self.all = [SteppedWorker(self) for _ in range(count)]
         self.lost_calls: list[LostCall] = []
         """Those that have not arrived yet."""

@@ -103,7 +103,6 @@ def _record_locked(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
     """Record which of these locked freezes are enforced now, or not any more."""
     if not freeze_ids:
         return
-    uow.refresh_now()
     found = _in_force(uow, freeze_ids)
     for freeze, counts in found:
         if _differs(freeze, counts):

@@ -94,9 +94,9 @@ def record_readings(leased: LeasedTransaction, updates: Sequence[CheckUpdate]) -
     again, and that confirms it: a record that says `failure` must not count as confirmed while GitHub shows a
     `success`.
     """
-    read = [(update, update.head.remote_check) for update in updates if update.matches_remote]
-    record_writes(leased, [(update, check.id) for update, check in read if check is not None])
-    if confirmed := [update.head.key for update in updates if update.shows_record and update.is_unconfirmed]:
+    shown = [(update, check) for update in updates if (check := update.shown) is not None]
+    record_writes(leased, [(update, check.id) for update, check in shown if not update.is_recorded])
+    if confirmed := [update.head.key for update, _check in shown if update.is_recorded and update.head.unconfirmed]:
         leased.uow.session.execute(_CONFIRM, {**key_columns(confirmed), "acquired_at": leased.lease.acquired_at})
     read_back_later(leased.uow, {update.head.check_id for update in updates if update.read_again})
 

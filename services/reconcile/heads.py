@@ -1,25 +1,24 @@
 """Heads: commits that could be merged into watched branches, and every path on which each of them could be.
 
-A check belongs to a commit and a name, not to a pull request. Each commit has a check for every branch that it could be
-merged into, and one for the pattern of that branch. All pull requests and queue entries that share commit and name are
-one head, and are evaluated together: under the name of a pattern, those into all of its branches.
-
-Heads are what the mirror has (`mirror.py`), and besides every commit on which a `success` may stand that the mirror has
-not: it is *superseded*, since nothing can merge it now. A closed pull request could be reopened before we are notified,
-so its check is turned to `failure`, after everything else (a *demotion*).
+A check belongs to a commit and a name, not to a pull request: all pull requests and queue entries that share both are
+one head, and are evaluated together. Heads are what the mirror has, and other commits on which a `success` may stand.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, LiteralString
+from typing import LiteralString
 
 from sqlalchemy import TextClause, text
 
 from integrations.github import CheckState
+from models.pull_requests import HeadCheck
 from rules.freezes.check_names import is_pattern_check
 from rules.freezes.merge_rank import GROUP, SUPERSEDED
 from services.core.unit_of_work import UnitOfWork
 from services.reconcile.leases import LeasedCheck
+
+STALE_HASH = ""
+"""The summary hash of a check whose text is to be written again, whatever GitHub shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,8 @@ class MergePath:
 
     branch_id: str
     branch: str
-    numbers: tuple[int, ...] | None
-    queued: bool = False
+    numbers: Sequence[int] | None
+    queued: bool
 
 
 @dataclass(slots=True)
@@ -81,6 +80,8 @@ class Head:
     remote_check: CheckState | None = None
     """The check that GitHub shows, if it was read back."""
     read_back: bool = False
+    recorded: HeadCheck | None = None
+    """What we last wrote on it, as its last evaluation has read it."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -92,6 +93,38 @@ class Head:
         if (checks := shown.get(self.key.commit)) is not None:
             self.read_back = True
             self.remote_check = next((check for check in checks if check.name == self.key.check_name), None)
+
+    @property
+    def unconfirmed(self) -> bool:
+        """Whether GitHub may show something else than our record of it."""
+        return self.recorded is not None and self.recorded.unconfirmed
+
+    @property
+    def conclusion(self) -> str | None:
+        """The conclusion that GitHub shows, read back or as recorded; None if there is none or it is unconfirmed."""
+        if self.read_back:
+            remote = self.remote_check
+            return remote.conclusion if remote is not None and remote.status == "completed" else None
+        return None if self.recorded is None or self.recorded.unconfirmed else self.recorded.conclusion
+
+    @property
+    def text_hash(self) -> str | None:
+        """The hash of the text that GitHub shows, read back or as recorded; a recorded `STALE_HASH` goes first."""
+        recorded = None if self.recorded is None else self.recorded.summary_hash
+        if self.remote_check is None or recorded == STALE_HASH:
+            return recorded
+        return hash_in(self.remote_check) or recorded
+
+
+def external_id(branch_id: str, evaluation: int, text_hash: str) -> str:
+    """Return the external id of a check: on account of which branch and by which evaluation, and its summary hash."""
+    return f"{branch_id}/{evaluation}/{text_hash}"
+
+
+def hash_in(check: CheckState) -> str | None:
+    """Return the summary hash in a check's external id, or None if it has none."""
+    parts = (check.external_id or "").split("/")
+    return parts[2] if len(parts) == 3 else None
 
 
 ReadChecks = Mapping[tuple[str, str], Sequence[CheckState]]
@@ -137,7 +170,10 @@ def heads_of(uow: UnitOfWork, checks: Collection[LeasedCheck], shown: ReadChecks
     """
     by_id = {check.id: check for check in checks}
     heads: dict[HeadKey, Head] = {}
-    _add_paths(heads, by_id, uow.session.execute(_ALL_PATHS, {"checks": list(by_id)}))
+    for check_id, sha, rank, branch_id, *path, _position in uow.session.execute(_ALL_PATHS, {"checks": list(by_id)}):
+        head = _head(heads, by_id[check_id], sha, branch_id)
+        head.rank = min(head.rank, rank)
+        head.paths.append(MergePath(branch_id, *path))
     values = {
         "checks": list(by_id),
         "repositories": [check.repository_id for check in checks],
@@ -150,24 +186,16 @@ def heads_of(uow: UnitOfWork, checks: Collection[LeasedCheck], shown: ReadChecks
     return list(heads.values())
 
 
-def read_paths_again(uow: UnitOfWork, heads: Iterable[Head]) -> None:
-    """Replace the paths of heads by those that are mirrored now."""
+def read_paths_again(uow: UnitOfWork, heads: Sequence[Head]) -> Sequence[Head]:
+    """Replace the paths of heads by those that are mirrored now, and return the heads."""
     listed = {(head.check_id, head.key.sha): head for head in heads}
     for head in listed.values():
         head.paths = []
     values = {"checks": [pair[0] for pair in listed], "commits": [pair[1] for pair in listed]}
-    for check_id, sha, _rank, branch_id, branch, numbers, queued, _position in uow.session.execute(
-        _PATHS_OF_COMMITS, values
-    ):
+    for check_id, sha, _rank, *path, _position in uow.session.execute(_PATHS_OF_COMMITS, values):
         if (check_id, sha) in listed:
-            listed[check_id, sha].paths.append(_path(branch_id, branch, numbers, queued=queued))
-
-
-def _add_paths(heads: dict[HeadKey, Head], checks: Mapping[int, LeasedCheck], rows: Iterable[Sequence[Any]]) -> None:
-    for check_id, sha, rank, branch_id, branch, numbers, queued, _position in rows:
-        head = _head(heads, checks[check_id], sha, branch_id)
-        head.rank = min(head.rank, rank)
-        head.paths.append(_path(branch_id, branch, numbers, queued=queued))
+            listed[check_id, sha].paths.append(MergePath(*path))
+    return heads
 
 
 def _head(heads: dict[HeadKey, Head], check: LeasedCheck, sha: str, branch_id: str) -> Head:
@@ -175,7 +203,3 @@ def _head(heads: dict[HeadKey, Head], check: LeasedCheck, sha: str, branch_id: s
     if key not in heads:
         heads[key] = Head(key, check.id, check.repository_node_id, branch_id, check.organization_id, SUPERSEDED)
     return heads[key]
-
-
-def _path(branch_id: str, branch: str, numbers: Sequence[int] | None, *, queued: bool) -> MergePath:
-    return MergePath(branch_id, branch, None if numbers is None else tuple(numbers), queued)

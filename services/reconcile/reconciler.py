@@ -32,8 +32,8 @@ from services.github_access.rate_limiter import learn_from_refusal, reserve_chec
 from services.installations.status import refresh_status
 from services.reconcile.check_records import announce, mark_in_flight, record_readings, record_writes
 from services.reconcile.check_writes import WriteResult, write_checks
-from services.reconcile.evaluation import CheckUpdate, TextFacts, evaluate, evaluate_again
-from services.reconcile.heads import HeadKey, ReadChecks, heads_of
+from services.reconcile.evaluation import CheckUpdate, TextFacts, evaluate
+from services.reconcile.heads import HeadKey, ReadChecks, heads_of, read_paths_again
 from services.reconcile.leases import (
     LeasedBatch,
     LeasedCheck,
@@ -228,7 +228,8 @@ class Pass:
         try:
             with self.state.leased(check_ids, reserve) as leased:
                 evaluated = monotonic()
-                updates = evaluate_again(leased, [update.head for update in batch], self.texts)
+                heads = read_paths_again(leased.uow, [update.head for update in batch])
+                updates = evaluate(leased, heads, self.texts)
                 record_readings(leased, updates)
                 differing = self._without_withheld([update for update in updates if update.differs])
                 announce(leased.uow, (update.head for update in differing if update.conclusion == "success"))

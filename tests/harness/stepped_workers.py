@@ -21,7 +21,7 @@ from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.exception_rules.facts import FactsReader
 from services.reconcile import reconciler
 from services.reconcile.check_writes import write_checks
-from services.reconcile.evaluation import CheckUpdate, evaluate, evaluate_again
+from services.reconcile.evaluation import CheckUpdate, evaluate
 from services.reconcile.leases import Turn, acquire
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import PATIENCE
@@ -189,7 +189,6 @@ class SteppedWorkers:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(reconciler, "acquire", self._telling_the_lease(acquire))
             patch.setattr(reconciler, "evaluate", self._telling_the_updates(evaluate))
-            patch.setattr(reconciler, "evaluate_again", self._telling_the_updates(evaluate_again))
             patch.setattr(reconciler, "write_checks", self._stopping_first(write_checks))
             patch.setattr(reconciler, "monotonic", self.monotonic)
             patch.setattr(Transport, "send", self._stopping_in_flight(Transport.send))

@@ -1,15 +1,7 @@
 """Records of checks: what `head_checks` says of a head under one name, before a write is sent and after.
 
-A record is never replaced by that of an older evaluation (I2). It is *unconfirmed* where GitHub may show something
-else, above all a `success`:
-
-* each `success` is announced before it is sent, and this is committed; recording the result confirms the head;
-* a write that arrived after its lease was lost leaves its head unconfirmed.
-
-An unconfirmed head is written again by the next pass, or turned to `failure` if nothing can merge it any more, or
-confirmed by reading back what is recorded. While a write whose result nobody waits for may still arrive, nothing
-confirms the head: `in_flight_until` is when it has arrived, if it ever does. It is set when the lease of a worker that
-did not release it is taken over (`leases.py`), and where the answer to a call was lost. It is only ever moved later.
+A record is never replaced by that of an older evaluation (I2). One that is *unconfirmed* may not say what GitHub shows;
+nothing confirms it before `in_flight_until`, when a write whose result nobody waits for has arrived, if it ever does.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """What a pass reads from GitHub: heads, which it mirrors, and the facts that rules of exceptions ask for."""
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime
 
 from integrations.github import BranchRef, GitHubError
@@ -14,7 +14,6 @@ from services.exception_rules.in_passes import judged_pulls
 from services.github_access.failures import ThrottledError, is_installation_wide, retryable
 from services.pull_request_exceptions.expiry import try_revoke_stale_pins
 from services.reconcile.heads import ReadChecks
-from services.reconcile.leases import BranchToRead
 from services.reconcile.mirror import FetchedHeads, mark_patterns, shown_checks, update_mirror
 from services.reconcile.pass_state import PassState
 
@@ -41,34 +40,33 @@ class Reading:
                 if began is None:
                     return fetched, read_at
                 try:
-                    fetched += self._fetch_chunk(chunk, settings.app_id if read_back else None)
+                    results = self._state.client.open_heads(
+                        [BranchRef(branch.repository_node_id, branch.name) for branch in chunk],
+                        read_back_app_id=settings.app_id if read_back else None,
+                        between=self._state.reserve_query,
+                    )
                 except GitHubError as error:
                     self._state.errors |= {check: error for branch in chunk for check in branch.checks}
                     if is_installation_wide(error):
-                        self._state.errors |= dict.fromkeys(self._state.pending.keys() - _checks_of(fetched), error)
+                        read = {check for branch, _found in fetched for check in branch.checks}
+                        self._state.errors |= dict.fromkeys(self._state.pending.keys() - read, error)
                         return fetched, read_at
-                read_at |= {branch.id: began for branch in chunk}
+                else:
+                    fetched += zip(chunk, results, strict=True)
+                    read_at |= {branch.id: began for branch in chunk}
         return fetched, read_at
-
-    def _fetch_chunk(self, chunk: Sequence[BranchToRead], read_back_app_id: int | None) -> FetchedHeads:
-        """Read one query's worth of branches that are all read back, or all not."""
-        results = self._state.client.open_heads(
-            [BranchRef(branch.repository_node_id, branch.name) for branch in chunk],
-            read_back_app_id=read_back_app_id,
-            between=self._state.reserve_query,
-        )
-        return list(zip(chunk, results, strict=True))
 
     def mirror(self, read: tuple[FetchedHeads, dict[str, datetime]]) -> ReadChecks:
         """Mirror what was read for the checks still held, and what follows from it; return the checks read back."""
-        fetched, read_at = read
-        state = self._state
+        state, (fetched, read_at) = self._state, read
         for branch, found in fetched:
             error = found.error or retryable(found.queue_error)
             if error is not None:
                 state.errors |= dict.fromkeys(branch.checks, error)
         complete = [(branch, found) for branch, found in fetched if found.error is None]
-        self.readable = self._readable(complete)
+        ids = {branch.id for branch, _found in complete}
+        unread = {check for branch in state.batch.branches if branch.id not in ids for check in branch.checks}
+        self.readable = state.pending.keys() - unread
         own = [(branch, found) for branch, found in complete if branch.own_check in state.pending]
         if own:
             branch_ids = [branch.id for branch, _found in own]
@@ -125,14 +123,3 @@ class Reading:
         branch_ids = {pull.branch_id for pull in pulls}
         branches = (branch for branch in self._state.batch.branches if branch.id in branch_ids)
         return {branch.own_check for branch in branches if branch.own_check is not None}
-
-    def _readable(self, complete: FetchedHeads) -> set[int]:
-        """Return the pending checks whose branches were all read, as far as they have to be."""
-        read = {branch.id for branch, _found in complete}
-        unread = {check for branch in self._state.batch.branches if branch.id not in read for check in branch.checks}
-        return self._state.pending.keys() - unread
-
-
-def _checks_of(fetched: FetchedHeads) -> set[int]:
-    """Return the checks on whose account branches were read."""
-    return {check for branch, _found in fetched for check in branch.checks}

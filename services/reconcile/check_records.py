@@ -4,7 +4,7 @@ A record is never replaced by that of an older evaluation (I2). One that is *unc
 nothing confirms it before `in_flight_until`, when a write whose result nobody waits for has arrived, if it ever does.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy import text
 
@@ -73,7 +73,23 @@ def mark_in_flight(uow: UnitOfWork, heads: Iterable[Head]) -> None:
 
 def record_writes(leased: LeasedTransaction, written: Sequence[tuple[CheckUpdate, int | None]]) -> None:
     """Record the updates that GitHub has accepted, with their check runs, of the checks that are held."""
-    rows = [_row(leased, update, run) for update, run in written if update.head.check_id in leased.held]
+    rows = [
+        {
+            "repository": update.head.key.repository_id,
+            "name": update.head.key.check_name,
+            "sha": update.head.key.sha,
+            "organization": update.head.organization_id,
+            "branch": update.head.branch_id,
+            "conclusion": update.conclusion,
+            "evaluation": update.evaluation,
+            "run": run,
+            "digest": update.summary_hash,
+            "now": leased.uow.now,
+            "acquired_at": leased.lease.acquired_at,
+        }
+        for update, run in written
+        if update.head.check_id in leased.held
+    ]
     if rows:
         leased.uow.session.execute(_RECORD, rows)
 
@@ -91,20 +107,3 @@ def record_readings(leased: LeasedTransaction, updates: Sequence[CheckUpdate]) -
     if confirmed := [update.head.key for update, _check in shown if update.is_recorded and update.head.unconfirmed]:
         leased.uow.session.execute(_CONFIRM, {**key_columns(confirmed), "acquired_at": leased.lease.acquired_at})
     read_back_later(leased.uow, {update.head.check_id for update in updates if update.read_again})
-
-
-def _row(leased: LeasedTransaction, update: CheckUpdate, run: int | None) -> Mapping[str, object]:
-    key = update.head.key
-    return {
-        "repository": key.repository_id,
-        "name": key.check_name,
-        "sha": key.sha,
-        "organization": update.head.organization_id,
-        "branch": update.head.branch_id,
-        "conclusion": update.conclusion,
-        "evaluation": update.evaluation,
-        "run": run,
-        "digest": update.summary_hash,
-        "now": leased.uow.now,
-        "acquired_at": leased.lease.acquired_at,
-    }

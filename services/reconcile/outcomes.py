@@ -46,19 +46,18 @@ _FINISH = text(f"""
     JOIN freezes f ON f.id = t.freeze_id
     WHERE t.operation = 'apply' AND f.ended_at IS NULL AND f.enforced_at IS NULL
 """)  # noqa: S608 - constants of ours
-_UNFINISHED: LiteralString = """
-    SELECT t.id FROM checks f
-    JOIN watched_branches b
-         ON b.repository_id = f.repository_id
-         AND (b.id = f.branch_id OR f.branch_id IS NULL AND b.pattern_check_name = f.name)
-    JOIN freeze_targets t ON t.branch_id = b.id
-    WHERE f.id = ANY(:checks) AND t.state IN ('pending', 'releasing', 'failed')
-"""
 # In a statement of its own: the next one then sees what another pass has committed that had locked a target. Here and
 # below, no join of all targets: where the planner takes the tables for empty, that costs the cube of their number.
-_SAVE_PROGRESS = text(f"""
+_SAVE_PROGRESS = text("""
     WITH locked AS MATERIALIZED (
-        SELECT id, branch_id FROM freeze_targets WHERE id = ANY(ARRAY({_UNFINISHED})) ORDER BY id FOR NO KEY UPDATE
+        SELECT id, branch_id FROM freeze_targets WHERE id = ANY(ARRAY(
+            SELECT t.id FROM checks f
+            JOIN watched_branches b
+                 ON b.repository_id = f.repository_id
+                 AND (b.id = f.branch_id OR f.branch_id IS NULL AND b.pattern_check_name = f.name)
+            JOIN freeze_targets t ON t.branch_id = b.id
+            WHERE f.id = ANY(:checks) AND t.state IN ('pending', 'releasing', 'failed')
+        )) ORDER BY id FOR NO KEY UPDATE
     ), progress AS (
         UPDATE freeze_targets t SET heads_total = d.total, heads_written = d.written
         FROM unnest(CAST(:checks AS bigint[]), CAST(:totals AS int[]), CAST(:written AS int[]))
@@ -67,7 +66,7 @@ _SAVE_PROGRESS = text(f"""
         WHERE t.id = locked.id AND (t.heads_total, t.heads_written) IS DISTINCT FROM (d.total, d.written)
     )
     SELECT id FROM locked
-""")  # noqa: S608 - a constant of ours
+""")
 _WRITTEN_TARGETS = text("""
     UPDATE freeze_targets t
     SET state = CASE t.operation WHEN 'apply' THEN 'applied' ELSE 'released' END,

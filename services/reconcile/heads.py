@@ -132,7 +132,7 @@ ReadChecks = Mapping[tuple[str, str], Sequence[CheckState]]
 
 
 # Queues from back to front: GitHub restarts what stands behind an entry that fails.
-def _paths(commits: LiteralString) -> TextClause:
+def _paths(commits: LiteralString, superseded: LiteralString = "") -> TextClause:
     return text(f"""
         WITH covered AS MATERIALIZED (
             SELECT c.id AS check_id, b.id, b.repository_id, b.name
@@ -148,19 +148,22 @@ def _paths(commits: LiteralString) -> TextClause:
              AND p.base_branch = covered.name AND p.state = 'open' {commits.format(table="p")}
         UNION ALL
         SELECT covered.check_id, q.head_sha, {GROUP}, covered.id, covered.name, q.numbers, true, q.position
-        FROM covered JOIN queue_entries q ON q.branch_id = covered.id {commits.format(table="q")}
+        FROM covered JOIN queue_entries q ON q.branch_id = covered.id {commits.format(table="q")} {superseded}
         ORDER BY 1, 8 DESC, 6
     """)  # noqa: S608 - constants of ours
 
 
-_ALL_PATHS, _PATHS_OF_COMMITS = _paths(""), _paths("AND {table}.head_sha = ANY(:commits)")
-_STANDING = text("""
-    SELECT k.id, h.head_sha, h.branch_id
-    FROM unnest(CAST(:checks AS bigint[]), CAST(:repositories AS text[]), CAST(:names AS text[]))
-         AS k (id, repository, name)
-    JOIN head_checks h ON h.repository_id = k.repository AND h.check_name = k.name
-    WHERE h.conclusion = 'success' OR h.unconfirmed
-""")
+_PATHS_OF_COMMITS = _paths("AND {table}.head_sha = ANY(:commits)")
+_ALL_PATHS = _paths(
+    "",
+    f"""
+        UNION ALL
+        SELECT c.id, h.head_sha, {SUPERSEDED}, h.branch_id, NULL, NULL, false, -1
+        FROM checks c JOIN head_checks h ON h.repository_id = c.repository_id AND h.check_name = c.name
+        WHERE c.id = ANY(:checks) AND (h.conclusion = 'success' OR h.unconfirmed)
+    """,  # noqa: S608 - a constant of ours
+)
+"""Every path, and then each commit on which a `success` may stand: superseded, if it has none."""
 
 
 def heads_of(uow: UnitOfWork, checks: Collection[LeasedCheck], shown: ReadChecks) -> list[Head]:
@@ -173,14 +176,8 @@ def heads_of(uow: UnitOfWork, checks: Collection[LeasedCheck], shown: ReadChecks
     for check_id, sha, rank, branch_id, *path, _position in uow.session.execute(_ALL_PATHS, {"checks": list(by_id)}):
         head = _head(heads, by_id[check_id], sha, branch_id)
         head.rank = min(head.rank, rank)
-        head.paths.append(MergePath(branch_id, *path))
-    values = {
-        "checks": list(by_id),
-        "repositories": [check.repository_id for check in checks],
-        "names": [check.name for check in checks],
-    }
-    for check_id, sha, branch_id in uow.session.execute(_STANDING, values):
-        _head(heads, by_id[check_id], sha, branch_id)
+        if rank != SUPERSEDED:
+            head.paths.append(MergePath(branch_id, *path))
     for head in heads.values():
         head.show(shown)
     return list(heads.values())

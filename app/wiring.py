@@ -1,8 +1,6 @@
 """Creation of the parts of a process from its configuration."""
 
 import logging
-from collections.abc import Sequence
-from functools import partial
 from time import monotonic, sleep
 from typing import Any, cast
 
@@ -15,7 +13,7 @@ from app.database import WORKER_ROLE, make_engine, make_lock_engine, verify_data
 from app.database_connections import ANSWER_TIMEOUT_SECONDS
 from app.metrics.job_counters import JobCounters, QueueCounters
 from integrations.client_documents import ClientDocuments
-from integrations.github import BranchHeads, GitHub, GitHubSettings, graphql_url_of
+from integrations.github import GitHub, GitHubSettings, graphql_url_of
 from integrations.mail.smtp import MailServer
 from integrations.outgoing_webhooks import WebhookClient
 from integrations.slack import Slack, SlackSettings
@@ -32,19 +30,12 @@ from rules.freezes.limits import FreezeLimits
 from rules.rate_budget import GitHubLimits
 from rules.retention import Retention
 from rules.web_addresses import WebOrigin
-from services.bypass_detection.detection import record_branch_tips
 from services.core.clock import DatabaseClock
 from services.core.lease_holder import Heartbeat, HolderLock, worker_runs
 from services.core.password_hashing import PasswordHasher
 from services.core.ports import Ports
 from services.core.rotated_secrets import CursorSecret, SecretKey
-from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
-from services.exception_rules.in_passes import RulesInPasses
-from services.freezes.completion import mark_complete
-from services.freezes.failures import record_failures_on
-from services.installations.status import refresh_status
-from services.pull_request_exceptions.expiry import try_revoke_stale_pins
-from services.reconcile.observers import PassObservers
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.reconcile.reconciler import Reconciler
 from services.restores.restores import notice_restore
 
@@ -203,7 +194,7 @@ def job_context(config: Config, lock: HolderLock, engine: Engine | None = None) 
     wakeups = RedisWakeups(config.redis_url)
     engine = engine or make_engine(config.database_url, WORKER_CONNECTIONS, role=WORKER_ROLE)
     uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), wakeups, ports)
-    reconciler = make_reconciler(uow_factory, github, config.web_url)
+    reconciler = Reconciler(uow_factory, github, config.web_url)
     watch = LoopWatch()
     watch_statements(watch, engine)
     return Context(uow_factory, github, reconciler, wakeups.started, JobCounters(), watch)
@@ -224,19 +215,3 @@ def watch_statements(watch: LoopWatch, engine: Engine) -> None:
     for before in ("before_cursor_execute", "commit"):
         event.listen(engine, before, lambda *_: watch.turn(within=STATEMENT_SECONDS))
     event.listen(engine, "after_cursor_execute", lambda *_: watch.turn())
-
-
-def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, web_url: str) -> Reconciler:
-    """Return the reconciler, with the observers of other domains."""
-
-    def revoke_stale_pins(uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]]) -> None:
-        try_revoke_stale_pins(uow, [branch_id for branch_id, _found in heads])
-
-    observers = PassObservers(
-        heads_read=(revoke_stale_pins, record_branch_tips),
-        facts=RulesInPasses(),
-        targets_written=(mark_complete,),
-        branches_failed=(record_failures_on,),
-        installation_inactive=(partial(refresh_status, uow_factory, github),),
-    )
-    return Reconciler(uow_factory, github, web_url, observers)

@@ -5,7 +5,7 @@ only after the commit, and losing it loses nothing, because the sweep finds what
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -143,12 +143,15 @@ class UnitOfWork:
         """Run the block as the service itself."""
         return self.impersonate(**{"actor": SYSTEM, "source": "system", "claimed_by": None, **changes})
 
-    def refresh_now(self, after: TextClause = _PRESENT, **values: Any) -> None:
+    def refresh_now(self, after: TextClause = _PRESENT, **values: Any) -> Sequence[Any]:
         """Set `now` to the present, after waiting for a lock; `after` is a statement that waits and returns the time.
 
-        Otherwise rows that were committed during the wait would appear to be in the future.
+        Otherwise rows that were committed during the wait would appear to be in the future. Return what else the
+        statement returns.
         """
-        self.now = max(self.now, self.clock.read(self.session.execute(after, values).scalar_one()))
+        present, *others = self.session.execute(after, values).one()
+        self.now = max(self.now, self.clock.read(present))
+        return others
 
     @contextmanager
     def outside_transaction(self) -> Iterator[None]:

@@ -1,20 +1,19 @@
-"""Rules in a pass of the reconciler: which pull requests are judged, by which facts, and what follows."""
+"""Rules in a pass of the reconciler: which pull requests are judged."""
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import and_, select
 from sqlalchemy.exc import DBAPIError
 
-from integrations.github import BranchHeads, InstallationClient
+from integrations.github import BranchHeads
 from models.exceptions import PullRequestException
 from models.pull_requests import PullRequest
 from models.queries import is_one_of
 from models.repositories import WatchedBranch
 from services.core.unit_of_work import UnitOfWork
 from services.exception_rules.applicable import freezes_of, ruled_branches
-from services.exception_rules.facts import FactsReader, Findings, JudgedPull
-from services.exception_rules.granting import apply_rules, lock_for_granting
+from services.exception_rules.facts import JudgedPull
 
 logger = logging.getLogger(__name__)
 
@@ -40,81 +39,58 @@ _EXCEPTED = select(
 )
 
 
-class RulesInPasses:
-    """What a pass does for exception rules, between reading heads and evaluating them."""
+def judged_pulls(
+    uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]], read_back: Collection[str]
+) -> list[JudgedPull]:
+    """Return the pull requests of branches, as just mirrored, that rules have to judge, the most urgent first.
 
-    def __init__(self) -> None:
-        self._reader = FactsReader()
+    On the branches `read_back`, what was read before is not to be trusted. Nothing if exceptions cannot be read: then
+    none of them allows anything.
+    """
+    try:
+        with uow.session.begin_nested():
+            return sorted(_find(uow, heads, read_back), key=lambda pull: pull.urgency)
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        logger.exception("exception rules cannot be read; none is applied")
+        return []
 
-    def find(
-        self, uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]], read_back: Collection[str]
-    ) -> list[JudgedPull]:
-        """Return the pull requests of branches, as just mirrored, that rules have to judge.
 
-        Nothing if exceptions cannot be read: then none of them allows anything.
-        """
-        try:
-            with uow.session.begin_nested():
-                return self._find(uow, heads, read_back)
-        except DBAPIError as error:
-            if error.connection_invalidated:
-                raise
-            logger.exception("exception rules cannot be read; none is applied")
-            return []
-
-    def _find(
-        self, uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]], read_back: Collection[str]
-    ) -> list[JudgedPull]:
-        ruled = {found.branch.id: found for found in ruled_branches(uow, [branch_id for branch_id, _found in heads])}
-        if not ruled:
-            return []
-        values = {"branches": list(ruled), "freezes": freezes_of(ruled.values())}
-        excepted, let_in = set(), set()
-        for on_branch, pull_id, freeze_id, rule_name in uow.session.execute(_EXCEPTED, values):
-            if rule_name is None:
-                excepted.add((on_branch, pull_id, freeze_id))
-            else:
-                let_in.add((on_branch, pull_id))
-        mirrored = {(branch_id, pull.number): pull for branch_id, pull in uow.session.execute(_PULLS, values)}
-        judged: list[JudgedPull] = []
-        for branch_id, found in heads:
-            for head in found.pulls if branch_id in ruled else ():
-                pull = mirrored.get((branch_id, head.number))
-                if pull is None or pull.head_sha != head.head_sha or pull.head_since is None:
-                    continue
-                branch = ruled[branch_id]
-                if all((branch_id, pull.id, freeze_id) in excepted for freeze_id in branch.rules):
-                    continue
-                judged.append(
-                    JudgedPull(
-                        id=pull.id,
-                        branch=branch,
-                        number=pull.number,
-                        node_id=head.node_id,
-                        head_sha=pull.head_sha,
-                        head_since=pull.head_since,
-                        updated_at=head.updated_at,
-                        found_at=uow.now,
-                        trusts_kept=branch_id not in read_back,
-                        rank=pull.merge_rank,
-                        is_let_in=(branch_id, pull.id) in let_in,
-                    )
+def _find(uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]], read_back: Collection[str]) -> list[JudgedPull]:
+    ruled = {found.branch.id: found for found in ruled_branches(uow, [branch_id for branch_id, _found in heads])}
+    if not ruled:
+        return []
+    values = {"branches": list(ruled), "freezes": freezes_of(ruled.values())}
+    excepted, let_in = set(), set()
+    for on_branch, pull_id, freeze_id, rule_name in uow.session.execute(_EXCEPTED, values):
+        if rule_name is None:
+            excepted.add((on_branch, pull_id, freeze_id))
+        else:
+            let_in.add((on_branch, pull_id))
+    mirrored = {(branch_id, pull.number): pull for branch_id, pull in uow.session.execute(_PULLS, values)}
+    judged: list[JudgedPull] = []
+    for branch_id, found in heads:
+        for head in found.pulls if branch_id in ruled else ():
+            pull = mirrored.get((branch_id, head.number))
+            if pull is None or pull.head_sha != head.head_sha or pull.head_since is None:
+                continue
+            branch = ruled[branch_id]
+            if all((branch_id, pull.id, freeze_id) in excepted for freeze_id in branch.rules):
+                continue
+            judged.append(
+                JudgedPull(
+                    id=pull.id,
+                    branch=branch,
+                    number=pull.number,
+                    node_id=head.node_id,
+                    head_sha=pull.head_sha,
+                    head_since=pull.head_since,
+                    updated_at=head.updated_at,
+                    found_at=uow.now,
+                    trusts_kept=branch_id not in read_back,
+                    rank=pull.merge_rank,
+                    is_let_in=(branch_id, pull.id) in let_in,
                 )
-        return judged
-
-    def read(
-        self, client: InstallationClient, pulls: Sequence[JudgedPull], before_call: Callable[[], object]
-    ) -> Findings:
-        """Read the facts of pull requests; `before_call` is called before each call to GitHub.
-
-        Raise GitHubError if it concerns the whole installation.
-        """
-        return self._reader.read(client.with_hook(lambda **_: before_call()), pulls)
-
-    def lock(self, uow: UnitOfWork, findings: Findings, check_ids: Collection[int]) -> None:
-        """Lock what `apply` depends on."""
-        lock_for_granting(uow, {pull.branch_id for pull in findings.pulls}, check_ids)
-
-    def apply(self, uow: UnitOfWork, findings: Findings, branch_ids: Collection[str]) -> set[str]:
-        """Grant and revoke exceptions by rules, on these branches only; return those with a change."""
-        return apply_rules(uow, findings, branch_ids)
+            )
+    return judged

@@ -35,19 +35,21 @@ _OF_BRANCHES = text(f"""
     SELECT DISTINCT f.id FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
     WHERE t.branch_id = ANY(:branches) AND {IN_FORCE}
 """)  # noqa: S608 - a constant
-_WRITTEN = text("""
-    SELECT f.id FROM freezes f
-    WHERE f.id = ANY(:freezes) AND f.enforced_at IS NULL AND f.ended_at IS NULL AND NOT f.targets_pending
-      AND NOT EXISTS (
-        SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('pending', 'failed'))
-""")
 _IS_RELEASED: LiteralString = f"""
     f.ended_at IS NOT NULL AND f.released_at IS NULL
     AND NOT EXISTS (SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('releasing', 'failed'))
     AND NOT {HOLDS_BACK}
 """
-_RELEASED = text(f"""
-    UPDATE freezes f SET released_at = :now WHERE f.id = ANY(:freezes) AND {_IS_RELEASED} RETURNING f.id
+_COMPLETED = text(f"""
+    WITH released AS (
+        UPDATE freezes f SET released_at = :now WHERE f.id = ANY(:freezes) AND {_IS_RELEASED} RETURNING f.id
+    )
+    SELECT id, true FROM released
+    UNION ALL
+    SELECT f.id, false FROM freezes f
+    WHERE f.id = ANY(:freezes) AND f.enforced_at IS NULL AND f.ended_at IS NULL AND NOT f.targets_pending
+      AND NOT EXISTS (
+        SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('pending', 'failed'))
 """)  # noqa: S608 - a constant
 _NUMBERS_WRITTEN = text("""
     SELECT f.id, f.organization_id, f.started_at, f.ended_at, count(*) AS branches, sum(t.heads_written) AS heads
@@ -82,9 +84,9 @@ def mark_complete(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
     """
     if freeze_ids:
         lock_freezes(uow, freeze_ids)
-        _record_locked(uow, uow.session.scalars(_WRITTEN, {"freezes": list(freeze_ids)}).all())
-        released = uow.session.scalars(_RELEASED, {"freezes": list(freeze_ids), "now": uow.now}).all()
-        _log_written(uow, released, "released")
+        completed = uow.session.execute(_COMPLETED, {"freezes": list(freeze_ids), "now": uow.now}).all()
+        _record_locked(uow, [freeze_id for freeze_id, is_released in completed if not is_released])
+        _log_written(uow, [freeze_id for freeze_id, is_released in completed if is_released], "released")
 
 
 def record_enforcement(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
@@ -103,7 +105,6 @@ def _record_locked(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
     """Record which of these locked freezes are enforced now, or not any more."""
     if not freeze_ids:
         return
-    uow.refresh_now()
     found = _in_force(uow, freeze_ids)
     for freeze, counts in found:
         if _differs(freeze, counts):

@@ -60,25 +60,22 @@ def end_pause(uow: UnitOfWork, installation_id: int) -> None:
     uow.session.execute(end, {"id": installation_id, "now": uow.now})
 
 
-def refusal_left(uow: UnitOfWork, installation_id: int) -> timedelta:
-    """Return for how long GitHub still refuses calls of an installation."""
-    return _read_pause(uow, installation_id)[1]
-
-
 def pause_left(uow: UnitOfWork, installation_id: int) -> timedelta:
     """Return for how long an installation is still paused; read before each call."""
-    return _read_pause(uow, installation_id)[0]
-
-
-def _read_pause(uow: UnitOfWork, installation_id: int) -> tuple[timedelta, timedelta]:
-    """Return for how long an installation is still paused, and refused; a pause that was ended is forgotten."""
     row = uow.session.execute(_PAUSE, {"id": installation_id}).one_or_none()
-    if row is None:
-        return timedelta(0), timedelta(0)
+    return timedelta(0) if row is None else time_left(uow, installation_id, *row)[0]
+
+
+def time_left(
+    uow: UnitOfWork,
+    installation_id: int,
+    paused_until: datetime | None,
+    paused_since: datetime | None,
+    refused_until: datetime | None,
+) -> tuple[timedelta, timedelta]:
+    """Return for how long an installation is still paused, and refused; a pause that was ended is forgotten."""
     github = uow.ports.find(GitHub)
-    if row.paused_until is not None and row.paused_since is None and github is not None:
-        github.forget_pauses(installation_id, older_than=(uow.now - row.paused_until).total_seconds())
-    paused, refused = (
-        max(timedelta(0), (until or uow.now) - uow.now) for until in (row.paused_until, row.refused_until)
-    )
+    if paused_until is not None and paused_since is None and github is not None:
+        github.forget_pauses(installation_id, older_than=(uow.now - paused_until).total_seconds())
+    paused, refused = (max(timedelta(0), (until or uow.now) - uow.now) for until in (paused_until, refused_until))
     return paused, refused

@@ -38,8 +38,8 @@ from rules.rate_budget import (
 from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
-from services.github_access.failures import ThrottledError, require_confirmed, require_no_pause
-from services.github_access.pauses import pause_left, refusal_left
+from services.github_access.failures import ThrottledError, require_confirmed
+from services.github_access.pauses import time_left
 
 LEARNED_FOR = timedelta(hours=24)
 """How long the counting that was learned from a refusal is used."""
@@ -49,35 +49,49 @@ longer than a call by more than that (`work_queue.SPARE`)."""
 
 # By whole seconds, each counted at its end: a busy minute has thousands of calls, and at most 63 seconds. Of what is
 # older only content matters, and most calls create none.
-_RECENT_USAGE = text("""
-    SELECT date_trunc('second', at) + interval '1 second', sum(points), sum(content) FROM github_api_usage
-    WHERE installation_id = :installation AND at > :since AND (at > :minute OR content > 0)
-    GROUP BY 1 ORDER BY 1
+_BUDGET = text("""
+    SELECT i.paused_until, i.paused_since, i.refused_until,
+           CASE WHEN i.content_learnt_at > :learnt_since THEN i.content_counting END, u.at, u.points, u.content
+    FROM installations i LEFT JOIN (
+        SELECT date_trunc('second', at) + interval '1 second', sum(points), sum(content) FROM github_api_usage
+        WHERE installation_id = :installation AND at > :hour AND (at > :minute OR content > 0)
+        GROUP BY 1
+    ) AS u (at, points, content) ON true
+    WHERE i.id = :installation ORDER BY u.at
 """)
 _SAVE_USAGE = text(
     "INSERT INTO github_api_usage (installation_id, at, points, content) "
     "VALUES (:installation, :now, :points, :content)"
 )
-_LEARNED = text("SELECT content_counting FROM installations WHERE id = :installation AND content_learnt_at > :since")
+
+
+@dataclass(frozen=True, slots=True)
+class _Budget:
+    """What calls for an installation depend on: its pause, how created content counts, and the calls of the hour."""
+
+    paused: timedelta = NO_WAIT
+    refused: timedelta = NO_WAIT
+    counting: Counting = "off"
+    usage: Sequence[ApiUsage] = ()
 
 
 def reserve_checks(uow: UnitOfWork, installation_id: int, limits: GitHubLimits, wanted: int) -> CheckAllowance:
     """Reserve one mutation with up to `wanted` checks; none are granted while the installation has to wait."""
     acquire_lock(uow, f"rate limits {installation_id}")
-    counting = _counting(uow, installation_id, limits)
-    usage = _recent_usage(uow, installation_id, MINUTE if counting == "off" else HOUR)
-    paused = pause_left(uow, installation_id)
-    grant = grant_checks(limits, counting, usage, uow.now, wanted) if paused <= NO_WAIT else CheckAllowance(0, paused)
+    budget = _read_budget(uow, installation_id, limits)
+    if budget.paused > NO_WAIT:
+        return CheckAllowance(0, budget.paused)
+    grant = grant_checks(limits, budget.counting, budget.usage, uow.now, wanted)
     if grant.checks:
-        _save_usage(uow, installation_id, MUTATION_POINTS, content_of(counting, grant.checks))
+        _save_usage(uow, installation_id, MUTATION_POINTS, content_of(budget.counting, grant.checks))
     return grant
 
 
 def reserve_query(uow: UnitOfWork, installation_id: int, limits: GitHubLimits) -> timedelta:
     """Reserve one query; return how long it has to wait if it cannot be made now."""
     acquire_lock(uow, f"rate limits {installation_id}")
-    usage = _recent_usage(uow, installation_id, MINUTE)
-    wait = max(pause_left(uow, installation_id), wait_for_query(limits, usage, uow.now))
+    budget = _read_budget(uow, installation_id, limits)
+    wait = max(budget.paused, wait_for_query(limits, budget.usage, uow.now))
     if wait <= NO_WAIT:
         _save_usage(uow, installation_id, QUERY_POINTS, 0)
     return wait
@@ -141,8 +155,8 @@ def _reserve_first(
             lease.hold(uow, writes=writes)
         if writes:
             require_confirmed(uow)
-        usage = _recent_usage(uow, installation_id, MINUTE)
-        wait = max(refusal_left(uow, installation_id), wait_for_query(limits, usage, uow.now))
+        budget = _read_budget(uow, installation_id, limits)
+        wait = max(budget.refused, wait_for_query(limits, budget.usage, uow.now))
         if wait > NO_WAIT:
             raise ThrottledError("GitHub's rate limit is used up", wait)
         _save_usage(uow, installation_id, MUTATION_POINTS if writes else QUERY_POINTS, 0)
@@ -156,17 +170,17 @@ def _reserve_share(
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if lease is not None:
             lease.hold(uow, writes=writes)
-        require_no_pause(uow, installation_id)
+        budget = _read_budget(uow, installation_id, limits)
+        if budget.paused > NO_WAIT:
+            raise ThrottledError("GitHub asked this installation to wait", budget.paused)
         require_quota(client.budget, uow.now)
         if writes:
             require_confirmed(uow)
-        counting = _counting(uow, installation_id, limits) if writes else "off"
-        usage = _recent_usage(uow, installation_id, MINUTE if counting == "off" else HOUR)
-        wait = background_wait(limits, counting, usage, uow.now, writes=writes)
+        wait = background_wait(limits, budget.counting, budget.usage, uow.now, writes=writes)
         if wait > NO_WAIT:
             raise ThrottledError("The rest of GitHub's rate limit is reserved for verdicts", wait)
         points = MUTATION_POINTS if writes else QUERY_POINTS
-        _save_usage(uow, installation_id, points, content_of(counting, 1) if writes else 0)
+        _save_usage(uow, installation_id, points, content_of(budget.counting, 1) if writes else 0)
 
 
 def require_quota(budget: Budget, now: datetime) -> None:
@@ -190,7 +204,7 @@ def learn_from_refusal(uow: UnitOfWork, installation_id: int, limits: GitHubLimi
         {"installation": installation_id, "since": uow.now - HOUR, "mutation": MUTATION_POINTS},
     )
     usage = [ApiUsage(*row) for row in mutations]
-    before = _counting(uow, installation_id, limits)
+    before = _read_budget(uow, installation_id, limits).counting
     _learn(uow, installation_id, stricter_counting(before, usage, uow.now, limits))
 
 
@@ -199,7 +213,7 @@ def learn_from_refused_write(uow: UnitOfWork, installation_id: int, limits: GitH
 
     This says nothing about the checks in a mutation: they are counted only after a mutation was refused.
     """
-    if limits.content == "learn" and _counting(uow, installation_id, limits) == "off":
+    if limits.content == "learn" and _read_budget(uow, installation_id, limits).counting == "off":
         _learn(uow, installation_id, "requests")
 
 
@@ -210,19 +224,15 @@ def _learn(uow: UnitOfWork, installation_id: int, counting: Counting) -> None:
     )
 
 
-def _counting(uow: UnitOfWork, installation_id: int, limits: GitHubLimits) -> Counting:
-    if limits.content != "learn":
-        return limits.content
-    learnt: Counting | None = uow.session.scalar(
-        _LEARNED, {"installation": installation_id, "since": uow.now - LEARNED_FOR}
-    )
-    return learnt or "off"
-
-
-def _recent_usage(uow: UnitOfWork, installation_id: int, length: timedelta) -> Sequence[ApiUsage]:
-    values = {"installation": installation_id, "since": uow.now - length, "minute": uow.now - MINUTE}
-    rows = uow.session.execute(_RECENT_USAGE, values)
-    return [ApiUsage(at, int(points), int(content)) for at, points, content in rows]
+def _read_budget(uow: UnitOfWork, installation_id: int, limits: GitHubLimits) -> _Budget:
+    since = {"hour": uow.now - HOUR, "minute": uow.now - MINUTE, "learnt_since": uow.now - LEARNED_FOR}
+    rows = uow.session.execute(_BUDGET, {"installation": installation_id, **since}).all()
+    if not rows:
+        return _Budget()
+    *pause, learnt = rows[0][:4]
+    counting = limits.content if limits.content != "learn" else learnt or "off"
+    usage = [ApiUsage(at, int(points), int(content)) for *_, at, points, content in rows if at is not None]
+    return _Budget(*time_left(uow, installation_id, *pause), counting, usage)
 
 
 def _save_usage(uow: UnitOfWork, installation_id: int, points: int, content: int) -> None:

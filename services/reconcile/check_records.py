@@ -1,18 +1,10 @@
 """Records of checks: what `head_checks` says of a head under one name, before a write is sent and after.
 
-A record is never replaced by that of an older evaluation (I2). It is *unconfirmed* where GitHub may show something
-else, above all a `success`:
-
-* each `success` is announced before it is sent, and this is committed; recording the result confirms the head;
-* a write that arrived after its lease was lost leaves its head unconfirmed.
-
-An unconfirmed head is written again by the next pass, or turned to `failure` if nothing can merge it any more, or
-confirmed by reading back what is recorded. While a write whose result nobody waits for may still arrive, nothing
-confirms the head: `in_flight_until` is when it has arrived, if it ever does. It is set when the lease of a worker that
-did not release it is taken over (`leases.py`), and where the answer to a call was lost. It is only ever moved later.
+A record is never replaced by that of an older evaluation (I2). One that is *unconfirmed* may not say what GitHub shows;
+nothing confirms it before `in_flight_until`, when a write whose result nobody waits for has arrived, if it ever does.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy import text
 
@@ -81,7 +73,23 @@ def mark_in_flight(uow: UnitOfWork, heads: Iterable[Head]) -> None:
 
 def record_writes(leased: LeasedTransaction, written: Sequence[tuple[CheckUpdate, int | None]]) -> None:
     """Record the updates that GitHub has accepted, with their check runs, of the checks that are held."""
-    rows = [_row(leased, update, run) for update, run in written if update.head.check_id in leased.held]
+    rows = [
+        {
+            "repository": update.head.key.repository_id,
+            "name": update.head.key.check_name,
+            "sha": update.head.key.sha,
+            "organization": update.head.organization_id,
+            "branch": update.head.branch_id,
+            "conclusion": update.conclusion,
+            "evaluation": update.evaluation,
+            "run": run,
+            "digest": update.summary_hash,
+            "now": leased.uow.now,
+            "acquired_at": leased.lease.acquired_at,
+        }
+        for update, run in written
+        if update.head.check_id in leased.held
+    ]
     if rows:
         leased.uow.session.execute(_RECORD, rows)
 
@@ -94,25 +102,8 @@ def record_readings(leased: LeasedTransaction, updates: Sequence[CheckUpdate]) -
     again, and that confirms it: a record that says `failure` must not count as confirmed while GitHub shows a
     `success`.
     """
-    read = [(update, update.head.remote_check) for update in updates if update.matches_remote]
-    record_writes(leased, [(update, check.id) for update, check in read if check is not None])
-    if confirmed := [update.head.key for update in updates if update.shows_record and update.is_unconfirmed]:
+    shown = [(update, check) for update in updates if (check := update.shown) is not None]
+    record_writes(leased, [(update, check.id) for update, check in shown if not update.is_recorded])
+    if confirmed := [update.head.key for update, _check in shown if update.is_recorded and update.head.unconfirmed]:
         leased.uow.session.execute(_CONFIRM, {**key_columns(confirmed), "acquired_at": leased.lease.acquired_at})
     read_back_later(leased.uow, {update.head.check_id for update in updates if update.read_again})
-
-
-def _row(leased: LeasedTransaction, update: CheckUpdate, run: int | None) -> Mapping[str, object]:
-    key = update.head.key
-    return {
-        "repository": key.repository_id,
-        "name": key.check_name,
-        "sha": key.sha,
-        "organization": update.head.organization_id,
-        "branch": update.head.branch_id,
-        "conclusion": update.conclusion,
-        "evaluation": update.evaluation,
-        "run": run,
-        "digest": update.summary_hash,
-        "now": leased.uow.now,
-        "acquired_at": leased.lease.acquired_at,
-    }

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from integrations.github import CheckAction, CheckWrite, GitHubError, InstallationClient
 from rules.freezes.check_text import BUTTON, BUTTON_DESCRIPTION, REQUEST_EXCEPTION
 from rules.freezes.pull_references import page_of_pulls
-from services.reconcile.evaluation import CheckUpdate, external_id
+from services.reconcile.evaluation import CheckUpdate
+from services.reconcile.heads import external_id
 
 REQUEST_EXCEPTION_ACTION = CheckAction(BUTTON, BUTTON_DESCRIPTION, REQUEST_EXCEPTION)
 """The button on a check that requests an exception."""

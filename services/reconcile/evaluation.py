@@ -4,7 +4,7 @@ Exceptions that cannot be read allow nothing; the checks are then read back a li
 """
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -19,7 +19,7 @@ from rules.web_addresses import WebOrigin
 from services.core.database_identity import IS_CONFIRMED
 from services.core.plan_grants import plan_grants
 from services.core.unit_of_work import UnitOfWork
-from services.reconcile.heads import Head, HeadKey, MergePath, key_columns, read_paths_again
+from services.reconcile.heads import Head, HeadKey, MergePath, key_columns
 from services.reconcile.leases import LeasedTransaction
 from services.verdicts.facts import (
     ActiveExceptions,
@@ -30,8 +30,6 @@ from services.verdicts.facts import (
     planned_freezes,
 )
 
-STALE_HASH = ""
-"""The summary hash of a check whose text is to be written again, whatever GitHub shows."""
 TEXT_ONLY_PENALTY = 10
 """Added to the rank of a head whose verdict stands and only whose text is outdated."""
 
@@ -44,13 +42,13 @@ class CheckUpdate:
     conclusion: Conclusion
     title: str
     summary: str
+    summary_hash: str
+    """By which an outdated text is found."""
     evaluation: int
     verdict_differs: bool
     text_differs: bool
-    matches_remote: bool = False
-    """Whether the check that was read back already says this, and our record does not."""
-    is_unconfirmed: bool = False
-    """Whether our record of it is."""
+    is_recorded: bool
+    """Whether our record of it says this."""
     read_again: bool = False
     """Whether what is known of it may be out of date: a write is under way, or exceptions could not be read."""
     frozen: bool = False
@@ -67,30 +65,14 @@ class CheckUpdate:
         return self.verdict_differs or self.text_differs
 
     @property
-    def shows_record(self) -> bool:
-        """Whether the check was read back and says what our record says, and should."""
-        return self.head.read_back and not (self.differs or self.matches_remote)
+    def shown(self) -> CheckState | None:
+        """The check that was read back, if it says what it should."""
+        return None if self.differs else self.head.remote_check
 
     @property
     def urgency(self) -> int:
         """Place in the order of writes, smallest first: changed verdicts by merge rank, then texts by merge rank."""
         return self.head.rank if self.verdict_differs else TEXT_ONLY_PENALTY + self.head.rank
-
-    @property
-    def summary_hash(self) -> str:
-        """The hash that is compared to find out whether the text is outdated."""
-        return summary_hash(self.title, self.summary)
-
-
-def external_id(branch_id: str, evaluation: int, text_hash: str) -> str:
-    """Return the external id of a check: on account of which branch and by which evaluation, and its summary hash."""
-    return f"{branch_id}/{evaluation}/{text_hash}"
-
-
-def hash_in(check: CheckState) -> str | None:
-    """Return the summary hash in a check's external id, or None if it has none."""
-    parts = (check.external_id or "").split("/")
-    return parts[2] if len(parts) == 3 else None
 
 
 def summary_hash(heading: str, body: str) -> str:
@@ -114,15 +96,11 @@ class TextFacts:
         if missing := set(frozen) - self.branches:
             self.branches |= missing
             self.planned.update(planned_freezes(uow.session, list(missing), uow.now))
-            self._read_audiences(uow, {head.key.repository_id: head.organization_id for head in heads})
-
-    def _read_audiences(self, uow: UnitOfWork, organizations: Mapping[str, str]) -> None:
-        """Read for whom checks are written; `organizations` has the organisation of each repository."""
-        grants = plan_grants(uow, set(organizations.values()))
-        found = audiences(uow.session, organizations, uow.ports[WebOrigin].url)
-        for repository_id, audience in found.items():
-            plan = grants[organizations[repository_id]].at(uow.now).plan
-            self.audiences[repository_id] = replace(audience, exceptions=plan.includes("pr_exceptions"))
+            organizations = {head.key.repository_id: head.organization_id for head in heads}
+            grants = plan_grants(uow, set(organizations.values()))
+            for repository_id, audience in audiences(uow.session, organizations, uow.ports[WebOrigin].url).items():
+                plan = grants[organizations[repository_id]].at(uow.now).plan
+                self.audiences[repository_id] = replace(audience, exceptions=plan.includes("pr_exceptions"))
 
 
 def evaluate(leased: LeasedTransaction, heads: Sequence[Head], texts: TextFacts) -> list[CheckUpdate]:
@@ -132,32 +110,33 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head], texts: TextFacts)
     not have any more.
     """
     uow = leased.uow
-    uow.refresh_now()
+    evaluation, may_release = uow.refresh_now(_EVALUATION)
     own = [head for head in heads if head.check_id in leased.held]
     if not own:
         return []
-    facts, recorded = _read_facts(uow, own, texts), _read_recorded(uow, [head.key for head in own])
-    evaluation, may_release = uow.session.execute(_EVALUATION).one()
-    acquired_at = leased.lease.acquired_at
-    updates = [_update(head, facts, recorded.get(head.key), evaluation, acquired_at) for head in own]
+    updates = _updates(uow, own, texts, evaluation, leased.lease.acquired_at)
     if may_release:
         return updates
     return [replace(one, withheld=one.differs and one.conclusion == "success") for one in updates]
 
 
-def evaluate_again(leased: LeasedTransaction, heads: Sequence[Head], texts: TextFacts) -> list[CheckUpdate]:
-    """Return what `evaluate` does, of heads with the paths that are mirrored now."""
-    read_paths_again(leased.uow, heads)
-    return evaluate(leased, heads, texts)
-
-
 def preview(uow: UnitOfWork, heads: Sequence[Head]) -> list[CheckUpdate]:
     """Return what each head's check would be made to say, without leases, in order to show it and not to write it."""
-    facts, recorded = _read_facts(uow, heads, TextFacts()), _read_recorded(uow, [head.key for head in heads])
-    return [_update(head, facts, recorded.get(head.key), 0, uow.now) for head in heads]
+    return _updates(uow, heads, TextFacts(), 0, uow.now)
 
 
-_EVALUATION = text(f"SELECT nextval('evaluations'), {IS_CONFIRMED}")
+def _updates(
+    uow: UnitOfWork, heads: Sequence[Head], texts: TextFacts, evaluation: int, acquired_at: datetime
+) -> list[CheckUpdate]:
+    facts = _read_facts(uow, heads, texts)
+    rows = uow.session.scalars(_RECORDED, key_columns([head.key for head in heads]))
+    recorded = {HeadKey(row.repository_id, row.check_name, row.head_sha): row for row in rows}
+    for head in heads:
+        head.recorded = recorded.get(head.key)
+    return [_update(head, facts, evaluation, acquired_at) for head in heads]
+
+
+_EVALUATION = text(f"SELECT clock_timestamp(), nextval('evaluations'), {IS_CONFIRMED}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +180,6 @@ def _read_facts(uow: UnitOfWork, heads: Sequence[Head], texts: TextFacts) -> _Fa
     return _Facts(freezes, exceptions, closed, texts)
 
 
-def _read_recorded(uow: UnitOfWork, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
-    rows = uow.session.scalars(_RECORDED, key_columns(keys))
-    return {HeadKey(row.repository_id, row.check_name, row.head_sha): row for row in rows}
-
-
 # Each column by its name: a prepared statement that returns a whole table fails once a migration has added a column.
 _KEYS = (
     func.unnest(*(bindparam(name, type_=ARRAY(Text)) for name in ("repositories", "names", "shas")))
@@ -222,69 +196,35 @@ _RECORDED = select(HeadCheck).join(
 )
 
 
-def _update(
-    head: Head, facts: _Facts, recorded: HeadCheck | None, evaluation: int, acquired_at: datetime
-) -> CheckUpdate:
-    content = _content(head, facts)
-    text_hash = summary_hash(content.title, content.summary)
-    verdict_differs = _shown_conclusion(head, recorded) != content.conclusion
-    text_differs = bool(head.paths) and _shown_hash(head, recorded) != text_hash
-    is_recorded = recorded is not None and (recorded.conclusion, recorded.summary_hash) == (
-        content.conclusion,
-        text_hash,
-    )
+def _update(head: Head, facts: _Facts, evaluation: int, acquired_at: datetime) -> CheckUpdate:
+    conclusion, heading, body, button = _content(head, facts)
+    text_hash, recorded = summary_hash(heading, body), head.recorded
     covered = {path.branch_id for path in head.paths} | (set() if head.key.of_pattern else {head.branch_id})
     closed = head.key.of_pattern and (head.key.repository_id, head.key.check_name) in facts.closed
     return CheckUpdate(
         head,
-        content.conclusion,
-        content.title,
-        content.summary,
+        conclusion,
+        heading,
+        body,
+        text_hash,
         evaluation,
-        verdict_differs,
-        text_differs,
-        matches_remote=head.remote_check is not None and not (is_recorded or verdict_differs or text_differs),
-        is_unconfirmed=recorded is not None and recorded.unconfirmed,
+        verdict_differs=head.conclusion != conclusion,
+        text_differs=bool(head.paths) and head.text_hash != text_hash,
+        is_recorded=recorded is not None and (recorded.conclusion, recorded.summary_hash) == (conclusion, text_hash),
         read_again=not facts.exceptions.readable or (recorded is not None and recorded.is_in_flight(acquired_at)),
         frozen=closed or any(facts.freezes.get(branch_id) for branch_id in covered),
-        button=content.button,
+        button=button,
     )
 
 
-def _shown_conclusion(head: Head, recorded: HeadCheck | None) -> str | None:
-    """Return the conclusion that GitHub shows, read back or as recorded; None if there is none or it is unconfirmed."""
-    if head.read_back:
-        remote = head.remote_check
-        return remote.conclusion if remote is not None and remote.status == "completed" else None
-    return recorded.conclusion if recorded is not None and not recorded.unconfirmed else None
-
-
-def _shown_hash(head: Head, recorded: HeadCheck | None) -> str | None:
-    """Return the summary hash of what GitHub shows, read back or as recorded; a recorded `STALE_HASH` goes first."""
-    recorded_hash = None if recorded is None else recorded.summary_hash
-    if head.remote_check is None or recorded_hash == STALE_HASH:
-        return recorded_hash
-    return hash_in(head.remote_check) or recorded_hash
-
-
-@dataclass(frozen=True, slots=True)
-class CheckContent:
-    """What a check says."""
-
-    conclusion: Conclusion
-    title: str
-    summary: str
-    button: bool = False
-
-
-def _content(head: Head, facts: _Facts) -> CheckContent:
+def _content(head: Head, facts: _Facts) -> tuple[Conclusion, str, str, bool]:
+    """Return what the check of a head says: conclusion, title, summary, and whether it has the button."""
     if not head.paths:
-        return CheckContent("failure", SUPERSEDED_TITLE, SUPERSEDED_SUMMARY)
-    verdict = facts.verdict(head)
-    audience = facts.audience(head)
+        return "failure", SUPERSEDED_TITLE, SUPERSEDED_SUMMARY, False
+    verdict, audience = facts.verdict(head), facts.audience(head)
     button = _can_request_exception(head, verdict, audience)
     text = summary(verdict, audience, numbers=head.numbers, button=button)
-    return CheckContent(verdict.conclusion, title(verdict, audience), text, button)
+    return verdict.conclusion, title(verdict, audience), text, button
 
 
 def _can_request_exception(head: Head, verdict: Verdict, audience: Audience) -> bool:

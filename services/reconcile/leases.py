@@ -180,7 +180,9 @@ def acquire(uow: UnitOfWork, turn: Turn, *, limit: int = MAX_CHECKS_PER_PASS) ->
     best_rank_left = None
     if len(checks) == limit:
         best_rank_left = uow.session.scalar(_BEST_RANK_LEFT, {"installation": installation_id, "now": uow.now})
-    return LeasedBatch(installation_id, lease, checks, _to_read(uow, checks), best_rank_left, permissions)
+    values = {"checks": [check.id for check in checks], "read_back": [check.read_back for check in checks]}
+    to_read = tuple(BranchToRead(*row) for row in uow.session.execute(_TO_READ, values))
+    return LeasedBatch(installation_id, lease, checks, to_read, best_rank_left, permissions)
 
 
 def _take_read_backs(uow: UnitOfWork, lease: Lease, checks: Collection[LeasedCheck]) -> None:
@@ -189,11 +191,6 @@ def _take_read_backs(uow: UnitOfWork, lease: Lease, checks: Collection[LeasedChe
         uow.session.execute(_READ_BACKS_TAKEN, {"checks": read_back, "now": uow.now})
     if taken_over := [row.id for row in lease.rows if row.taken_over]:
         uow.session.execute(_TAKE_OVER, {"checks": taken_over, "ended": uow.now + LEASE_DURATION})
-
-
-def _to_read(uow: UnitOfWork, checks: Collection[LeasedCheck]) -> tuple[BranchToRead, ...]:
-    values = {"checks": [check.id for check in checks], "read_back": [check.read_back for check in checks]}
-    return tuple(BranchToRead(*row) for row in uow.session.execute(_TO_READ, values))
 
 
 def other_installations_due(uow: UnitOfWork, installation_id: int) -> bool:

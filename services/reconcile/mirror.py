@@ -17,60 +17,59 @@ from services.reconcile.leases import BranchToRead, LeasedTransaction
 
 FetchedHeads = list[tuple[BranchToRead, BranchHeads]]
 
-# Each statement takes a whole pass at once: a round trip for every branch would take longer than the calls to GitHub.
+# One statement for a whole pass: a round trip for every branch would take longer than the calls to GitHub.
 # A pull request that another worker has read with another base since we read it is left as that worker saw it.
-_UPSERT = text("""
-    INSERT INTO pull_requests (id, organization_id, repository_id, number, title, author, url, base_branch, head_sha,
-                               state, merge_rank, created_at, seen_at, head_since, node_id)
-    SELECT n.id, n.organization, n.repository, n.number, n.title, n.author, n.url, n.base, n.head_sha, 'open', n.rank,
-           :now, n.read_at, :now, n.node_id
-    FROM unnest(CAST(:ids AS text[]), CAST(:organizations AS text[]), CAST(:repositories AS text[]),
-                CAST(:numbers AS int[]), CAST(:titles AS text[]), CAST(:authors AS text[]), CAST(:urls AS text[]),
-                CAST(:bases AS text[]), CAST(:heads AS text[]), CAST(:ranks AS smallint[]),
-                CAST(:read_at AS timestamptz[]), CAST(:node_ids AS text[]))
-         AS n (id, organization, repository, number, title, author, url, base, head_sha, rank, read_at, node_id)
-    WHERE NOT EXISTS (
-        SELECT FROM pull_requests p
-        WHERE p.repository_id = n.repository AND p.number = n.number AND p.state = 'open' AND p.base_branch <> n.base
-          AND p.seen_at > n.read_at)
-    ON CONFLICT (repository_id, number) DO UPDATE
-    SET title = excluded.title, author = excluded.author, url = excluded.url, base_branch = excluded.base_branch,
-        head_sha = excluded.head_sha, state = 'open', merge_rank = excluded.merge_rank, seen_at = excluded.seen_at,
-        node_id = excluded.node_id,
-        head_since = CASE
-            WHEN (pull_requests.base_branch, pull_requests.head_sha, pull_requests.state)
-                 = (excluded.base_branch, excluded.head_sha, 'open')
-            THEN coalesce(pull_requests.head_since, excluded.head_since) ELSE excluded.head_since END
-    WHERE pull_requests.head_since IS NULL OR pull_requests.node_id IS NULL
-       OR (pull_requests.title, pull_requests.base_branch, pull_requests.head_sha, pull_requests.state,
-           pull_requests.merge_rank)
-       IS DISTINCT FROM (excluded.title, excluded.base_branch, excluded.head_sha, 'open', excluded.merge_rank)
-""")
-_CLOSE = text("""
-    UPDATE pull_requests p SET state = 'closed', seen_at = :now
-    FROM unnest(CAST(:repositories AS text[]), CAST(:bases AS text[])) AS seen (repository, base)
-    WHERE p.repository_id = seen.repository AND p.base_branch = seen.base AND p.state = 'open'
-      AND NOT EXISTS (
-        SELECT FROM unnest(CAST(:open_repositories AS text[]), CAST(:open_numbers AS int[])) AS o (repository, number)
-        WHERE o.repository = p.repository_id AND o.number = p.number)
-""")
-_RENAME = text("""
-    UPDATE repositories r SET owner = n.owner, name = n.name, archived = n.archived, private = n.private
-    FROM unnest(CAST(:ids AS text[]), CAST(:owners AS text[]), CAST(:names AS text[]), CAST(:archived AS boolean[]),
-                CAST(:private AS boolean[])) AS n (id, owner, name, archived, private)
-    WHERE r.id = n.id AND (r.owner, r.name, r.archived, r.private)
-          IS DISTINCT FROM (n.owner, n.name, n.archived, n.private)
-""")
-
-
-_BEFORE = text("""
-    SELECT p.repository_id, p.base_branch, p.number, p.head_sha
-    FROM unnest(CAST(:repositories AS text[]), CAST(:bases AS text[])) AS seen (repository, base)
-    JOIN pull_requests p ON p.repository_id = seen.repository AND p.base_branch = seen.base AND p.state = 'open'
+_MIRROR = text("""
+    WITH seen AS (
+        SELECT * FROM unnest(CAST(:seen_repositories AS text[]), CAST(:seen_bases AS text[]), CAST(:owners AS text[]),
+                             CAST(:names AS text[]), CAST(:archived AS boolean[]), CAST(:private AS boolean[]))
+             AS s (repository, base, owner, name, archived, private)
+    ), found AS (
+        SELECT * FROM unnest(CAST(:ids AS text[]), CAST(:organizations AS text[]), CAST(:repositories AS text[]),
+                             CAST(:numbers AS int[]), CAST(:titles AS text[]), CAST(:authors AS text[]),
+                             CAST(:urls AS text[]), CAST(:bases AS text[]), CAST(:heads AS text[]),
+                             CAST(:ranks AS smallint[]), CAST(:read_at AS timestamptz[]), CAST(:node_ids AS text[]))
+             AS f (id, organization, repository, number, title, author, url, base, head_sha, rank, read_at, node_id)
+    ), before AS (
+        SELECT p.repository_id, p.base_branch, p.number, p.head_sha FROM seen
+        JOIN pull_requests p ON p.repository_id = repository AND p.base_branch = base AND p.state = 'open'
+        UNION
+        SELECT p.repository_id, p.base_branch, p.number, p.head_sha FROM found
+        JOIN pull_requests p ON p.repository_id = repository AND p.number = found.number AND p.state = 'open'
+    ), after AS (SELECT repository, base, number, head_sha FROM found), closed AS (
+        UPDATE pull_requests p SET state = 'closed', seen_at = :now FROM seen
+        WHERE p.repository_id = repository AND p.base_branch = base AND p.state = 'open'
+          AND NOT EXISTS (SELECT FROM found f WHERE f.repository = p.repository_id AND f.number = p.number)
+    ), saved AS (
+        INSERT INTO pull_requests (id, organization_id, repository_id, number, title, author, url, base_branch,
+                                   head_sha, state, merge_rank, created_at, seen_at, head_since, node_id)
+        SELECT id, organization, repository, number, title, author, url, base, head_sha, 'open', rank, :now, read_at,
+               :now, node_id
+        FROM found f
+        WHERE NOT EXISTS (
+            SELECT FROM pull_requests p
+            WHERE p.repository_id = f.repository AND p.number = f.number AND p.state = 'open'
+              AND p.base_branch <> f.base AND p.seen_at > f.read_at)
+        ON CONFLICT (repository_id, number) DO UPDATE
+        SET title = excluded.title, author = excluded.author, url = excluded.url, base_branch = excluded.base_branch,
+            head_sha = excluded.head_sha, state = 'open', merge_rank = excluded.merge_rank, seen_at = excluded.seen_at,
+            node_id = excluded.node_id,
+            head_since = CASE
+                WHEN (pull_requests.base_branch, pull_requests.head_sha, pull_requests.state)
+                     = (excluded.base_branch, excluded.head_sha, 'open')
+                THEN coalesce(pull_requests.head_since, excluded.head_since) ELSE excluded.head_since END
+        WHERE pull_requests.head_since IS NULL OR pull_requests.node_id IS NULL
+           OR (pull_requests.title, pull_requests.base_branch, pull_requests.head_sha, pull_requests.state,
+               pull_requests.merge_rank)
+           IS DISTINCT FROM (excluded.title, excluded.base_branch, excluded.head_sha, 'open', excluded.merge_rank)
+    ), renamed AS (
+        UPDATE repositories r SET owner = s.owner, name = s.name, archived = s.archived, private = s.private FROM seen s
+        WHERE r.id = s.repository AND (r.owner, r.name, r.archived, r.private)
+              IS DISTINCT FROM (s.owner, s.name, s.archived, s.private)
+    )
+    SELECT repository_id, base_branch FROM (TABLE before EXCEPT TABLE after) AS gone
     UNION
-    SELECT p.repository_id, p.base_branch, p.number, p.head_sha
-    FROM unnest(CAST(:open_repositories AS text[]), CAST(:open_numbers AS int[])) AS o (repository, number)
-    JOIN pull_requests p ON p.repository_id = o.repository AND p.number = o.number AND p.state = 'open'
+    SELECT repository, base FROM (TABLE after EXCEPT TABLE before) AS come
 """)
 _QUEUED = text("SELECT branch_id, head_sha, position, numbers FROM queue_entries WHERE branch_id = ANY(:branches)")
 _DEQUEUE = text("DELETE FROM queue_entries WHERE branch_id = ANY(:branches)")
@@ -97,27 +96,9 @@ def update_mirror(leased: LeasedTransaction, read: FetchedHeads, read_at: Mappin
     check of its pattern is due, unless this pass has it. A queue that could not be read just now stays as it was; one
     that we have no permission to see is empty: its commits have no `success` of ours.
     """
-    uow = leased.uow
     complete = [(branch, heads) for branch, heads in read if heads.error is None and heads.repository is not None]
-    if not complete:
-        return
-    pulls = [(branch, pull) for branch, heads in complete for pull in heads.pulls]
-    changed = _changed_bases(uow, complete, pulls) | _save_queues(uow, complete)
-    _close(uow, complete, pulls)
-    _write(uow, pulls, read_at)
-    if changed:
+    if complete and (changed := _save(leased.uow, complete, read_at) | _save_queues(leased.uow, complete)):
         mark_patterns(leased, changed)
-    named = {branch.repository_id: heads.repository for branch, heads in complete if heads.repository is not None}
-    uow.session.execute(
-        _RENAME,
-        {
-            "ids": list(named),
-            "owners": [repository.owner for repository in named.values()],
-            "names": [repository.name for repository in named.values()],
-            "archived": [repository.archived for repository in named.values()],
-            "private": [repository.private for repository in named.values()],
-        },
-    )
 
 
 def mark_patterns(leased: LeasedTransaction, changed: Collection[tuple[str, str]]) -> None:
@@ -140,16 +121,6 @@ def shown_checks(read: FetchedHeads) -> ReadChecks:
                 if entry.head_sha is not None
             }
     return shown
-
-
-def _changed_bases(
-    uow: UnitOfWork, complete: FetchedHeads, pulls: Sequence[tuple[BranchToRead, PullHead]]
-) -> set[tuple[str, str]]:
-    """Return repository and name of the branches whose pull requests or their heads differ from the mirrored ones."""
-    found = uow.session.execute(_BEFORE, _bases(complete, pulls))
-    before = {(repository, base, number, sha) for repository, base, number, sha in found}
-    after = {(branch.repository_id, branch.name, pull.number, pull.head_sha) for branch, pull in pulls}
-    return {(repository, base) for repository, base, _number, _sha in before ^ after}
 
 
 def _save_queues(uow: UnitOfWork, complete: FetchedHeads) -> set[tuple[str, str]]:
@@ -192,19 +163,6 @@ def queue_entries(queue: Sequence[QueueEntry]) -> dict[str, tuple[int, list[int]
     return entries
 
 
-def _bases(complete: FetchedHeads, pulls: Sequence[tuple[BranchToRead, PullHead]]) -> dict[str, object]:
-    return {
-        "repositories": [branch.repository_id for branch, _heads in complete],
-        "bases": [branch.name for branch, _heads in complete],
-        "open_repositories": [branch.repository_id for branch, _pull in pulls],
-        "open_numbers": [pull.number for _branch, pull in pulls],
-    }
-
-
-def _close(uow: UnitOfWork, complete: FetchedHeads, pulls: Sequence[tuple[BranchToRead, PullHead]]) -> None:
-    uow.session.execute(_CLOSE, {**_bases(complete, pulls), "now": uow.now})
-
-
 def rank_of(pull: PullHead) -> int:
     """Return how soon a pull request could be merged."""
     return merge_rank(
@@ -215,24 +173,31 @@ def rank_of(pull: PullHead) -> int:
     )
 
 
-def _write(uow: UnitOfWork, pulls: Sequence[tuple[BranchToRead, PullHead]], read_at: Mapping[str, datetime]) -> None:
+def _save(uow: UnitOfWork, complete: FetchedHeads, read_at: Mapping[str, datetime]) -> set[tuple[str, str]]:
+    """Save pull requests and the names of repositories; return repository and name of branches whose heads changed."""
+    seen = [(branch, heads.repository) for branch, heads in complete if heads.repository is not None]
     # One pull request is seen twice when it was retargeted between two calls; the later reading is kept.
-    rows = list({(branch.repository_id, pull.number): (branch, pull) for branch, pull in pulls}.values())
-    uow.session.execute(
-        _UPSERT,
-        {
-            "ids": [new_id("pul") for _ in rows],
-            "organizations": [branch.organization_id for branch, _pull in rows],
-            "repositories": [branch.repository_id for branch, _pull in rows],
-            "numbers": [pull.number for _branch, pull in rows],
-            "titles": [pull.title for _branch, pull in rows],
-            "authors": [pull.author or "ghost" for _branch, pull in rows],
-            "urls": [pull.url for _branch, pull in rows],
-            "bases": [branch.name for branch, _pull in rows],
-            "heads": [pull.head_sha for _branch, pull in rows],
-            "ranks": [rank_of(pull) for _branch, pull in rows],
-            "read_at": [read_at[branch.id] for branch, _pull in rows],
-            "node_ids": [pull.node_id for _branch, pull in rows],
-            "now": uow.now,
-        },
-    )
+    pulls = {(branch.repository_id, pull.number): (branch, pull) for branch, heads in complete for pull in heads.pulls}
+    rows = pulls.values()
+    values = {
+        "seen_repositories": [branch.repository_id for branch, _repository in seen],
+        "seen_bases": [branch.name for branch, _repository in seen],
+        "owners": [repository.owner for _branch, repository in seen],
+        "names": [repository.name for _branch, repository in seen],
+        "archived": [repository.archived for _branch, repository in seen],
+        "private": [repository.private for _branch, repository in seen],
+        "ids": [new_id("pul") for _ in rows],
+        "organizations": [branch.organization_id for branch, _pull in rows],
+        "repositories": [branch.repository_id for branch, _pull in rows],
+        "numbers": [pull.number for _branch, pull in rows],
+        "titles": [pull.title for _branch, pull in rows],
+        "authors": [pull.author or "ghost" for _branch, pull in rows],
+        "urls": [pull.url for _branch, pull in rows],
+        "bases": [branch.name for branch, _pull in rows],
+        "heads": [pull.head_sha for _branch, pull in rows],
+        "ranks": [rank_of(pull) for _branch, pull in rows],
+        "read_at": [read_at[branch.id] for branch, _pull in rows],
+        "node_ids": [pull.node_id for _branch, pull in rows],
+        "now": uow.now,
+    }
+    return {(repository, base) for repository, base in uow.session.execute(_MIRROR, values)}

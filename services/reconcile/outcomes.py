@@ -4,7 +4,7 @@ A target waits for the check of its branch, and for that of its pattern: it is w
 generation.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
@@ -24,29 +24,49 @@ from services.reconcile.read_backs import request_read_backs
 # result of this pass; else at the time of the next request to read it back.
 _NEXT_READ_BACK: LiteralString = "(SELECT min(r.at) FROM read_backs r WHERE r.check_id = c.id)"
 _REQUESTED: LiteralString = f"(c.wanted_generation > d.generation OR {_NEXT_READ_BACK} <= CAST(:now AS timestamptz))"
-_RELEASED: LiteralString = "lease_token = NULL, lease_holder = NULL, lease_until = NULL"
-_FINISH = text(f"""
-    UPDATE checks c
-    SET {_RELEASED}, written_generation = d.generation, attempts = 0, deferred_rank = NULL,
-        last_error_code = NULL, last_error_message = NULL,
-        outdated_since = CASE WHEN c.wanted_generation > d.generation THEN CAST(:now AS timestamptz) END,
-        due_at = CASE WHEN {_REQUESTED} THEN CAST(:now AS timestamptz) ELSE {_NEXT_READ_BACK} END
-    FROM unnest(CAST(:checks AS bigint[]), CAST(:generations AS bigint[])) AS d (id, generation)
-    WHERE c.id = d.id AND c.lease_token = :token
-""")  # noqa: S608 - constants of ours
-_UNFINISHED: LiteralString = """
-    SELECT t.id FROM checks f
-    JOIN watched_branches b
-         ON b.repository_id = f.repository_id
-         AND (b.id = f.branch_id OR f.branch_id IS NULL AND b.pattern_check_name = f.name)
-    JOIN freeze_targets t ON t.branch_id = b.id
-    WHERE f.id = ANY(:checks) AND t.state IN ('pending', 'releasing', 'failed')
+_RELEASED: LiteralString = """
+    lease_token = NULL, lease_holder = NULL, lease_until = NULL, merge_rank = coalesce(d.best_rank, c.merge_rank)
 """
+_DONE: LiteralString = """
+    unnest(CAST(:checks AS bigint[]), CAST(:generations AS bigint[]), CAST(:best_ranks AS smallint[]),
+           CAST(:ranks_left AS smallint[])) AS d (id, generation, best_rank, rank_left)
+    WHERE c.id = d.id AND c.lease_token = :token
+"""
+_FINISH = text(f"""
+    WITH finished AS (
+        UPDATE checks c
+        SET {_RELEASED}, written_generation = d.generation, attempts = 0, deferred_rank = NULL,
+            last_error_code = NULL, last_error_message = NULL,
+            outdated_since = CASE WHEN c.wanted_generation > d.generation THEN CAST(:now AS timestamptz) END,
+            due_at = CASE WHEN {_REQUESTED} THEN CAST(:now AS timestamptz) ELSE {_NEXT_READ_BACK} END
+        FROM {_DONE} RETURNING c.branch_id
+    )
+    SELECT DISTINCT f.id FROM finished
+    JOIN freeze_targets t ON t.branch_id = finished.branch_id
+    JOIN freezes f ON f.id = t.freeze_id
+    WHERE t.operation = 'apply' AND f.ended_at IS NULL AND f.enforced_at IS NULL
+""")  # noqa: S608 - constants of ours
 # In a statement of its own: the next one then sees what another pass has committed that had locked a target. Here and
 # below, no join of all targets: where the planner takes the tables for empty, that costs the cube of their number.
-_LOCK_TARGETS = text(f"""
-    SELECT id FROM freeze_targets WHERE id = ANY(ARRAY({_UNFINISHED})) ORDER BY id FOR NO KEY UPDATE
-""")  # noqa: S608 - a constant of ours
+_SAVE_PROGRESS = text("""
+    WITH locked AS MATERIALIZED (
+        SELECT id, branch_id FROM freeze_targets WHERE id = ANY(ARRAY(
+            SELECT t.id FROM checks f
+            JOIN watched_branches b
+                 ON b.repository_id = f.repository_id
+                 AND (b.id = f.branch_id OR f.branch_id IS NULL AND b.pattern_check_name = f.name)
+            JOIN freeze_targets t ON t.branch_id = b.id
+            WHERE f.id = ANY(:checks) AND t.state IN ('pending', 'releasing', 'failed')
+        )) ORDER BY id FOR NO KEY UPDATE
+    ), progress AS (
+        UPDATE freeze_targets t SET heads_total = d.total, heads_written = d.written
+        FROM unnest(CAST(:checks AS bigint[]), CAST(:totals AS int[]), CAST(:written AS int[]))
+             AS d (id, total, written)
+        JOIN checks c ON c.id = d.id JOIN locked ON locked.branch_id = c.branch_id
+        WHERE t.id = locked.id AND (t.heads_total, t.heads_written) IS DISTINCT FROM (d.total, d.written)
+    )
+    SELECT id FROM locked
+""")
 _WRITTEN_TARGETS = text("""
     UPDATE freeze_targets t
     SET state = CASE t.operation WHEN 'apply' THEN 'applied' ELSE 'released' END,
@@ -60,24 +80,6 @@ _WRITTEN_TARGETS = text("""
         WHERE b.id = t.branch_id)
     RETURNING t.freeze_id
 """)
-_UNENFORCED = text("""
-    SELECT DISTINCT f.id FROM checks c
-    JOIN freeze_targets t ON t.branch_id = c.branch_id
-    JOIN freezes f ON f.id = t.freeze_id
-    WHERE c.id = ANY(:checks) AND t.operation = 'apply' AND f.ended_at IS NULL AND f.enforced_at IS NULL
-""")
-_PROGRESS = text("""
-    UPDATE freeze_targets t SET heads_total = d.total, heads_written = d.written
-    FROM unnest(CAST(:checks AS bigint[]), CAST(:totals AS int[]), CAST(:written AS int[])) AS d (id, total, written)
-    JOIN checks c ON c.id = d.id
-    WHERE t.branch_id = c.branch_id AND t.state IN ('pending', 'releasing', 'failed')
-      AND (t.heads_total, t.heads_written) IS DISTINCT FROM (d.total, d.written)
-""")
-_RANK = text("""
-    UPDATE checks c SET merge_rank = n.rank
-    FROM unnest(CAST(:checks AS bigint[]), CAST(:ranks AS smallint[])) AS n (id, rank)
-    WHERE c.id = n.id AND c.merge_rank <> n.rank
-""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +89,22 @@ class Progress:
     check: LeasedCheck
     total: int
     written: int
-    rank: int | None = None
+    best_rank: int | None = None
+    """The rank of its most mergeable head; None if that is not known."""
+    rank_left: int | None = None
     """The rank of the most mergeable head that is left; None if that is not known."""
 
 
-def save_ranks(leased: LeasedTransaction, ranks: dict[int, int]) -> None:
-    """Save the rank of the most mergeable head of each held check."""
-    leased.uow.session.execute(_RANK, {"checks": list(ranks), "ranks": list(ranks.values())})
+def _released(leased: LeasedTransaction, released: Sequence[Progress]) -> dict[str, Any]:
+    """Return what the statements that release checks take."""
+    return {
+        "checks": [one.check.id for one in released],
+        "generations": [one.check.generation for one in released],
+        "best_ranks": [one.best_rank for one in released],
+        "ranks_left": [one.rank_left for one in released],
+        "token": leased.lease.token,
+        "now": leased.uow.now,
+    }
 
 
 def finish_checks(leased: LeasedTransaction, finished: Sequence[Progress]) -> set[str]:
@@ -104,52 +115,45 @@ def finish_checks(leased: LeasedTransaction, finished: Sequence[Progress]) -> se
     held = [one for one in finished if one.check.id in leased.held]
     if not held:
         return set()
-    uow, checks = leased.uow, [one.check.id for one in held]
-    values: dict[str, Any] = {"checks": checks, "generations": [one.check.generation for one in held], "now": uow.now}
-    uow.session.execute(_FINISH, {**values, "token": leased.lease.token})
+    uow = leased.uow
+    freezes = set(uow.session.scalars(_FINISH, _released(leased, held)))
     uow.ports[QueueObserver].released(CHECKS.kind, len(held))
-    freezes = set(uow.session.scalars(_UNENFORCED, {"checks": checks}))
-    if targets := _lock_targets(uow, checks):
-        _save_progress(uow, held)
+    if targets := _save_progress(uow, held):
         freezes.update(uow.session.scalars(_WRITTEN_TARGETS, {"targets": targets, "now": uow.now}))
     return freezes
 
 
-def _lock_targets(uow: UnitOfWork, checks: Collection[int]) -> list[str]:
-    """Lock the unfinished targets that wait for these checks, in the order of their ids; return these."""
-    return list(uow.session.scalars(_LOCK_TARGETS, {"checks": list(checks)}))
+def _save_progress(uow: UnitOfWork, held: Sequence[Progress]) -> list[str]:
+    """Lock the unfinished targets that wait for these checks, and return their ids.
 
-
-def _save_progress(uow: UnitOfWork, held: Sequence[Progress]) -> None:
-    """Save how many heads of branches are written; their own checks say it."""
-    own = [one for one in held if one.check.branch_id is not None]
-    if own:
-        values = {"totals": [one.total for one in own], "written": [one.written for one in own]}
-        uow.session.execute(_PROGRESS, {"checks": [one.check.id for one in own], **values})
+    Save how many heads of their branches are written: the branches' own checks say it.
+    """
+    values = {
+        "checks": [one.check.id for one in held],
+        "totals": [one.total for one in held],
+        "written": [one.written for one in held],
+    }
+    return list(uow.session.scalars(_SAVE_PROGRESS, values))
 
 
 _DEFER = text(f"""
     UPDATE checks c
     SET {_RELEASED}, due_at = :due,
-        deferred_rank = CASE WHEN c.wanted_generation > d.generation THEN c.deferred_rank ELSE d.rank END
-    FROM unnest(CAST(:checks AS bigint[]), CAST(:ranks AS smallint[]), CAST(:generations AS bigint[]))
-         AS d (id, rank, generation)
-    WHERE c.id = d.id AND c.lease_token = :token
+        deferred_rank = CASE WHEN c.wanted_generation > d.generation THEN c.deferred_rank ELSE d.rank_left END
+    FROM {_DONE}
 """)  # noqa: S608 - constants of ours
 
 
 def defer_checks(leased: LeasedTransaction, deferred: Sequence[Progress], due: datetime) -> None:
     """Release checks that have not failed: something more urgent, or another installation, goes first."""
-    held = sorted((one for one in deferred if one.check.id in leased.held), key=lambda one: one.check.id)
+    held = [one for one in deferred if one.check.id in leased.held]
     if not held:
         return
-    uow, checks = leased.uow, [one.check.id for one in held]
+    uow = leased.uow
     request_read_backs(uow, [one.check.id for one in held if one.check.read_back], uow.now)
-    values = {"ranks": [one.rank for one in held], "generations": [one.check.generation for one in held]}
-    uow.session.execute(_DEFER, {"checks": checks, **values, "token": leased.lease.token, "due": due})
+    uow.session.execute(_DEFER, {**_released(leased, held), "due": due})
     uow.ports[QueueObserver].postponed(CHECKS.kind, len(held))
-    if _lock_targets(uow, checks):
-        _save_progress(uow, held)
+    _save_progress(uow, held)
 
 
 _FAIL = text(f"""
@@ -157,9 +161,7 @@ _FAIL = text(f"""
     SET {_RELEASED}, last_error_code = :code, last_error_message = :message,
         due_at = CASE WHEN {_REQUESTED} THEN CAST(:now AS timestamptz) ELSE CAST(:due AS timestamptz) END,
         attempts = CASE WHEN {_REQUESTED} THEN c.attempts ELSE c.attempts + 1 END
-    FROM (VALUES (CAST(:generation AS bigint))) AS d (generation)
-    WHERE c.id = :check AND c.lease_token = :token
-    RETURNING c.due_at
+    FROM {_DONE} RETURNING c.due_at
 """)  # noqa: S608 - constants of ours
 _FAILED_TARGETS = text("""
     UPDATE freeze_targets t
@@ -186,25 +188,19 @@ def fail_check(leased: LeasedTransaction, progress: Progress, error: GitHubError
     uow, observer = leased.uow, leased.uow.ports[QueueObserver]
     waits = error.kind in RATE_LIMITS or error.kind is ErrorKind.WITHHELD
     values: dict[str, Any] = {
-        "check": check.id,
-        "generation": check.generation,
-        "token": leased.lease.token,
-        "now": uow.now,
         "code": error.code,
         "message": error.message[:500],
         "due": uow.now + backoff(error, check.attempts),
-        "waits": waits,
     }
-    due = uow.session.scalar(_FAIL, values)
+    due = uow.session.scalar(_FAIL, {**_released(leased, [progress]), **values})
     if error.maybe_applied:
         request_read_backs(uow, [check.id], uow.now, uow.now + LEASE_DURATION)
     elif check.read_back:
         request_read_backs(uow, [check.id], uow.now)
     branch_ids: set[str] = set()
-    if targets := _lock_targets(uow, [check.id]):
+    if targets := _save_progress(uow, [progress]):
         shown = None if error.kind in NEEDS_OPERATOR and due is not None and due > uow.now else due
-        _save_progress(uow, [progress])
-        failed = {**values, "due": shown, "targets": targets}
+        failed = {**values, "due": shown, "waits": waits, "targets": targets, "generation": check.generation}
         branch_ids.update(uow.session.scalars(_FAILED_TARGETS, failed))
     if waits:
         observer.postponed(CHECKS.kind, 1)

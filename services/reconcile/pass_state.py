@@ -10,10 +10,10 @@ from integrations.github import GitHub, GitHubError, InstallationClient
 from rules.rate_budget import NO_WAIT, GitHubLimits
 from services.core.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease
+from services.exception_rules.facts import FactsReader
 from services.github_access.failures import is_installation_wide
 from services.github_access.rate_limiter import reserve_query
 from services.reconcile.leases import LeasedBatch, LeasedCheck, LeasedTransaction, leased_transaction
-from services.reconcile.observers import PassObservers
 
 RENEWAL_INTERVAL = 2.5
 """Seconds after which a transaction renews the leases of all pending checks: a call may follow it."""
@@ -25,7 +25,7 @@ class PassState:
 
     uow_factory: UnitOfWorkFactory
     github: GitHub
-    observers: PassObservers
+    facts: FactsReader
     batch: LeasedBatch
     lease: Lease
     client: InstallationClient

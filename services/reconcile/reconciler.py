@@ -18,6 +18,9 @@ from rules.freezes.merge_rank import NOTHING_OPEN
 from rules.rate_budget import NO_WAIT, is_quota_short
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
+from services.exception_rules.facts import FactsReader
+from services.freezes.completion import mark_complete
+from services.freezes.failures import record_failures_on
 from services.github_access.failures import (
     WithheldError,
     incomplete_error,
@@ -26,10 +29,11 @@ from services.github_access.failures import (
 )
 from services.github_access.pauses import pause_installation
 from services.github_access.rate_limiter import learn_from_refusal, reserve_checks
+from services.installations.status import refresh_status
 from services.reconcile.check_records import announce, mark_in_flight, record_readings, record_writes
 from services.reconcile.check_writes import WriteResult, write_checks
-from services.reconcile.evaluation import CheckUpdate, TextFacts, evaluate, evaluate_again
-from services.reconcile.heads import HeadKey, ReadChecks, heads_of
+from services.reconcile.evaluation import CheckUpdate, TextFacts, evaluate
+from services.reconcile.heads import HeadKey, ReadChecks, heads_of, read_paths_again
 from services.reconcile.leases import (
     LeasedBatch,
     LeasedCheck,
@@ -37,8 +41,7 @@ from services.reconcile.leases import (
     acquire,
     other_installations_due,
 )
-from services.reconcile.observers import PassObservers
-from services.reconcile.outcomes import Progress, defer_checks, fail_check, finish_checks, save_ranks
+from services.reconcile.outcomes import Progress, defer_checks, fail_check, finish_checks
 from services.reconcile.pass_state import PassState
 from services.reconcile.read_backs import read_back_now
 from services.reconcile.reading import Reading
@@ -71,7 +74,7 @@ class Reconciler:
     github: GitHub
     web_url: str
     """The address of our pages, which checks lead to."""
-    observers: PassObservers
+    facts: FactsReader = field(default_factory=FactsReader)
     turn: Turn = field(default_factory=Turn)
 
     def run_pass(self) -> bool:
@@ -95,12 +98,14 @@ class Pass:
 
     def __init__(self, reconciler: Reconciler, batch: LeasedBatch, lease: Lease, client: InstallationClient) -> None:
         self.reconciler = reconciler
-        self.state = PassState(reconciler.uow_factory, reconciler.github, reconciler.observers, batch, lease, client)
+        self.state = PassState(reconciler.uow_factory, reconciler.github, reconciler.facts, batch, lease, client)
         self.reading = Reading(self.state)
         self.evaluated: set[int] = set()
         """The checks whose heads are known and evaluated."""
         self.head_counts: Counter[int] = Counter()
         """How many heads each check has."""
+        self.best_ranks: dict[int, int] = {}
+        """By check: how soon its most mergeable head could be merged."""
         self.unwritten: dict[int, set[HeadKey]] = defaultdict(set)
         """By check: the heads that do not show their verdict yet."""
         self.texts = TextFacts()
@@ -154,8 +159,7 @@ class Pass:
         if self.state.pending:
             self._release(deferred, installation_error)
         if installation_error is not None and installation_error.kind in INACTIVE_INSTALLATION:
-            for installation_inactive in self.reconciler.observers.installation_inactive:
-                installation_inactive(self.state.batch.installation_id)
+            refresh_status(self.reconciler.uow_factory, self.reconciler.github, self.state.batch.installation_id)
 
     def _plan(self, shown: ReadChecks) -> list[CheckUpdate]:
         """Evaluate everything once, finish the checks without differences, return the differences in order."""
@@ -166,21 +170,19 @@ class Pass:
             record_readings(leased, updates)
             differing = [update for update in updates if update.differs and self._within_quota(update)]
             self.head_counts.update(update.head.check_id for update in updates if update.head.paths)
-            save_ranks(leased, _best_ranks(checks, updates))
+            self.best_ranks |= _best_ranks(checks, updates)
             for update in differing:
                 self.unwritten[update.head.check_id].add(update.head.key)
             differing = self._without_withheld(differing)
             freezes = finish_checks(leased, self._take_finished())
-        self._notify_written(freezes)
+        self._mark_complete(freezes)
         return order_updates(differing)
 
-    def _notify_written(self, freezes: set[str]) -> None:
-        """Inform the observers that targets of these freezes were written."""
-        if not freezes:
-            return
-        for targets_written in self.reconciler.observers.targets_written:
+    def _mark_complete(self, freezes: set[str]) -> None:
+        """Record which of these freezes are enforced or released on all branches now: in a transaction of its own."""
+        if freezes:
             with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
-                targets_written(uow, freezes)
+                mark_complete(uow, freezes)
 
     def _within_quota(self, update: CheckUpdate) -> bool:
         """True if it is written now: a superseded head waits for spare quota, unless its branch is frozen."""
@@ -226,7 +228,8 @@ class Pass:
         try:
             with self.state.leased(check_ids, reserve) as leased:
                 evaluated = monotonic()
-                updates = evaluate_again(leased, [update.head for update in batch], self.texts)
+                heads = read_paths_again(leased.uow, [update.head for update in batch])
+                updates = evaluate(leased, heads, self.texts)
                 record_readings(leased, updates)
                 differing = self._without_withheld([update for update in updates if update.differs])
                 announce(leased.uow, (update.head for update in differing if update.conclusion == "success"))
@@ -279,7 +282,7 @@ class Pass:
             with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
                 read_back_now(uow, {head.check_id for head in late})
                 announce(uow, late)
-        self._notify_written(freezes)
+        self._mark_complete(freezes)
 
     def _take_finished(self) -> list[Progress]:
         """Take the checks that wait for nothing out of the pending ones."""
@@ -315,9 +318,8 @@ class Pass:
                 error = self.state.errors.get(check_id) or installation_error or incomplete_error()
                 branch_ids |= fail_check(leased, self._progress(self.state.pending[check_id]), error)
         if branch_ids:
-            for branches_failed in self.reconciler.observers.branches_failed:
-                with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
-                    branches_failed(uow, sorted(branch_ids))
+            with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
+                record_failures_on(uow, sorted(branch_ids))
         if failed:
             logger.warning(
                 "reconciling installation %s failed for %d checks: %s",
@@ -334,7 +336,7 @@ class Pass:
             check_id = update.head.check_id
             ranks[check_id] = min(update.urgency, ranks.get(check_id, update.urgency))
         return [
-            replace(self._progress(check), rank=ranks.get(check_id))
+            replace(self._progress(check), rank_left=ranks.get(check_id))
             for check_id, check in self.state.pending.items()
             if check_id not in self.state.errors
             and (check_id in ranks or check_id in waiting or check_id not in self.evaluated)
@@ -343,7 +345,8 @@ class Pass:
     def _progress(self, check: LeasedCheck) -> Progress:
         """Return how many heads a check has, and how many of them show their verdict."""
         total = self.head_counts[check.id]
-        return Progress(check, total, max(0, total - len(self.unwritten[check.id])))
+        written = max(0, total - len(self.unwritten[check.id]))
+        return Progress(check, total, written, self.best_ranks.get(check.id))
 
 
 def _best_ranks(checks: Sequence[LeasedCheck], updates: Sequence[CheckUpdate]) -> dict[int, int]:

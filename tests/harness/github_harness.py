@@ -10,7 +10,6 @@ from sqlalchemy import CursorResult, text
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE
-from app.wiring import make_reconciler
 from integrations.github import GitHub, GitHubSettings
 from models.organizations import Organization
 from models.repositories import WatchedBranch
@@ -176,7 +175,7 @@ def make_harness(
     ports = Ports(github, CursorSecret(b"a secret of the tests"), WebOrigin("http://web.test"))
     jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, ports)
     requests_of_people = UnitOfWorkFactory(engine_of(database), clock, wakeups, ports)
-    reconciler = make_reconciler(jobs, github, ports[WebOrigin].url)
+    reconciler = Reconciler(jobs, github, ports[WebOrigin].url)
     return Harness(fake_github, base_url, session, organization, requests_of_people, jobs, github, reconciler)
 
 

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from app.wiring import make_reconciler
 from integrations.github.transport import Request, Transport, unavailable
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
+from services.exception_rules.facts import FactsReader
 from services.reconcile import reconciler
 from services.reconcile.check_writes import write_checks
-from services.reconcile.evaluation import CheckUpdate, evaluate, evaluate_again
+from services.reconcile.evaluation import CheckUpdate, evaluate
 from services.reconcile.leases import Turn, acquire
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import PATIENCE
@@ -136,9 +136,7 @@ class SteppedWorkers:
         self.clock = harness.jobs.clock
         factory = _SteppedFactory(harness.jobs.engine, self.clock, harness.jobs.wakeups, harness.jobs.ports)
         factory.workers = self
-        self.reconciler = replace(
-            harness.reconciler, uow_factory=factory, observers=make_reconciler(factory, harness.github, "").observers
-        )
+        self.reconciler = replace(harness.reconciler, uow_factory=factory, facts=FactsReader())
         self.all = [SteppedWorker(self) for _ in range(count)]
         self.lost_calls: list[LostCall] = []
         """Those that have not arrived yet."""
@@ -191,7 +189,6 @@ class SteppedWorkers:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(reconciler, "acquire", self._telling_the_lease(acquire))
             patch.setattr(reconciler, "evaluate", self._telling_the_updates(evaluate))
-            patch.setattr(reconciler, "evaluate_again", self._telling_the_updates(evaluate_again))
             patch.setattr(reconciler, "write_checks", self._stopping_first(write_checks))
             patch.setattr(reconciler, "monotonic", self.monotonic)
             patch.setattr(Transport, "send", self._stopping_in_flight(Transport.send))

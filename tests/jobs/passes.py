@@ -2,7 +2,8 @@
 
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.reconcile.check_records import announce
-from services.reconcile.evaluation import CheckUpdate, evaluate_again
+from services.reconcile.evaluation import CheckUpdate, evaluate
+from services.reconcile.heads import read_paths_again
 from services.reconcile.leases import Turn, acquire
 from services.reconcile.reconciler import Pass
 from tests.harness.github_harness import Harness
@@ -29,7 +30,8 @@ def intend(started: Pass, planned: list[CheckUpdate]) -> list[CheckUpdate]:
     if not planned:
         return []
     with started.state.leased(started.state.pending) as leased:
-        updates = evaluate_again(leased, [update.head for update in planned], started.texts)
+        heads = read_paths_again(leased.uow, [update.head for update in planned])
+        updates = evaluate(leased, heads, started.texts)
         differing = [update for update in updates if update.differs]
         announce(leased.uow, [update.head for update in differing if update.conclusion == "success"])
     return differing

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import NoReturn, cast
 
@@ -11,6 +12,7 @@ from integrations.github import ErrorKind, GitHubError
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.core.work_queue import LEASE_DURATION, LeaseLostError
 from services.reconcile import reconciler
+from services.reconcile.check_records import record_writes
 from services.reconcile.check_writes import WriteResult, write_checks
 from services.reconcile.evaluation import CheckUpdate
 from services.reconcile.leases import Turn, acquire
@@ -41,6 +43,15 @@ class TestLeases:
         assert (True,) in harness.sql("SELECT at <= clock_timestamp() FROM read_backs")
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "success"}
+
+    def test_older_evaluation_is_not_recorded_over_a_newer_one(self, harness: Harness, build: Builder) -> None:
+        build("web", pulls=1)
+        worker, [update] = evaluated_pass(harness)
+        older = replace(update, conclusion="failure", evaluation=update.evaluation - 1)
+        with worker.state.leased(worker.state.pending) as leased:
+            record_writes(leased, [(update, 1)])
+            record_writes(leased, [(older, 2)])
+        assert harness.sql("SELECT conclusion, check_run_id FROM head_checks") == [("success", 1)]
 
     def test_branch_without_a_lease_is_not_finished(self, harness: Harness, build: Builder) -> None:
         """A worker's lease expires during its pass, and no other worker has acquired the branch yet."""

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from app.config import Config
 from app.database import WORKER_ROLE
 from app.main import create_app
-from app.wiring import make_reconciler, ports_of
+from app.wiring import ports_of
 from integrations.github import GitHub
 from jobs.context import Context
 from jobs.registry import JOBS
@@ -27,6 +27,7 @@ from jobs.sweep import Sweeper
 from models.organizations import Organization, User
 from rules.web_addresses import INSTALLED
 from services.core.unit_of_work import UnitOfWorkFactory
+from services.reconcile.reconciler import Reconciler
 from tests import factories
 from tests.harness.app_key import AppKey
 from tests.harness.browser import CHROMIUM, Browser
@@ -137,7 +138,7 @@ def work(config: Config, github: Handle, site: str, database: str) -> Work:
     github_client = ports.find(GitHub)
     assert github_client is not None
     jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), MovableClock(), RecordedWakeups(), ports)
-    reconciler = make_reconciler(jobs, github_client, site)
+    reconciler = Reconciler(jobs, github_client, site)
     return Work(github, pulls, Context(jobs, github_client, reconciler, lambda _name: None))
 
 

@@ -91,7 +91,7 @@ class Import(DashboardPage):
                 "import_schedules", body={**_body({**given, "country": country}, content), "dryRun": not applies}
             ).content
         except OperationError as error:
-            return self.show_again("planning/import.html", at_fields(error), LABELS, **form)
+            return self.show_form("planning/import.html", at_fields(error), LABELS, **form)
         values = {
             "result": result,
             "rows": _rows(result["data"]),

@@ -309,7 +309,7 @@ class TestOtherPages:
             (lose_rule, "The pull request is not blocked.", "must not be merged", NO_RULE),
             (forget_rules, "It is not known whether the pull request is blocked.", "must not be merged", NOT_READ),
             (succeed, "The pull request is not blocked yet.", "must not be merged", WRITING),
-            (allow_deletion, "The pull request is blocked only in part", "is blocked", DELETION),
+            (allow_deletion, "The pull request is blocked only in part.", "must not be merged", DELETION),
             (None, "✓ The pull request is blocked.", "is blocked", ""),
         ],
     )

@@ -15,7 +15,7 @@ def zone_pages() -> Blueprint:
 
     @cache
     def zones_html() -> bytes:
-        return render_template("zones.html", zones=_suggested()).encode()
+        return render_template("dashboard/suggestions.html", suggested=_suggested()).encode()
 
     @pages.get(web_addresses.ZONES)
     def zones() -> Response:

@@ -71,7 +71,7 @@ FINDINGS_OF_CAUSES: Mapping[str, Finding] = {
 }
 """Cause → the finding on a branch, where no probe can have found it."""
 WAYS: Mapping[str, str] = {
-    "deletion": "Who may push can delete the branch and make it again.",
+    "deletion": "Everybody who may push can delete the branch and create it again.",
     "creation": "The branch does not exist, and who may push can create it.",
     "forgery": "The rule does not accept the check from our App alone, so who may write can forge it.",
     "default_branch": "The rule protects the branch only while it is the default branch.",

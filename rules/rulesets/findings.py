@@ -44,7 +44,7 @@ def worst(lights: Iterable[Light]) -> Light:
     return max(lights, key=_LIGHTS.index, default="amber")
 
 
-NOT_VERIFIED = Finding("not_verified", "warning", "No probe has read this branch's rules yet.")
+NOT_VERIFIED = Finding("not_verified", "warning", "The rules of this branch have not been read yet.")
 CANNOT_SEE_RULES = Finding("cannot_see_rules", "warning", "GitHub does not show the rules of this branch to the App.")
 CANNOT_SEE_BYPASS_ACTORS = Finding(
     "cannot_see_bypass_actors",
@@ -71,9 +71,9 @@ NOT_PINNED = Finding(
 CAN_BE_REPLACED = Finding(
     "can_be_replaced",
     "warning",
-    "Who may push can delete this branch while it is frozen, and create it again from another commit. The service "
-    "prevents that itself where an administrator has authorised it in the repository and the App has the permission "
-    "`Administration: write`; otherwise set up enforcement with protection from deletion.",
+    "Everybody who may push can delete this branch while it is frozen, and create it again from another commit. The "
+    "service prevents that itself where an administrator has authorised it in the repository and the App has the "
+    "permission `Administration: write`; otherwise set up enforcement with protection from deletion.",
 )
 ONLY_DEFAULT_BRANCH = Finding(
     "only_default_branch",

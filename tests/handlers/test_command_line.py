@@ -134,7 +134,10 @@ class TestStart:
                 "in part",
                 [
                     "  enforced  in part, since 2026-11-21 09:30 UTC",
-                    "  gap       1 branch blocked only in part: Who may push can delete the branch and make it again.",
+                    (
+                        "  gap       1 branch blocked only in part: "
+                        "Everybody who may push can delete the branch and create it again."
+                    ),
                 ],
             ),
             (

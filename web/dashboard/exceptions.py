@@ -72,7 +72,7 @@ class _ExceptionForm(DashboardPage):
         except OperationError as error:
             if error.status != 422 and not error.details:
                 raise
-            return self.show_again(self.template, error, LABELS, given=given, **self._values(item_id))
+            return self.show_form(self.template, error, LABELS, given=given, **self._values(item_id))
         return redirect_with_notice(web_addresses.EXCEPTIONS, self.notice(given))
 
     def _values(self, item_id: str) -> Mapping[str, Any]:

@@ -58,7 +58,7 @@ class Freezes(DashboardPage):
             error = error.with_details(
                 [Detail(_RANGE.get(detail.path, detail.path), detail.message) for detail in error.details]
             )
-            return self.show_again("freezes.html", error, _FILTER_LABELS, **shown)
+            return self.show_form("freezes.html", error, _FILTER_LABELS, **shown)
         return self.show("freezes.html", freezes=freezes, **shown)
 
 
@@ -166,7 +166,7 @@ class _FreezeForm(DashboardPage):
                 return self.show(_ENDED, error.status, **values)
             if error.status != 422 and not error.details:
                 raise
-            return self.show_again(self.template, error, _LABELS, given=given, **values)
+            return self.show_form(self.template, error, _LABELS, given=given, **values)
         done = f"{self.done}_in_part" if ended.content.get("stillFrozenCount") else self.done
         return redirect_with_notice(address_of(web_addresses.FREEZE, item_id), done)
 

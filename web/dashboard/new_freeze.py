@@ -133,7 +133,7 @@ class NewFreeze(DashboardPage):
         }
         if error is None:
             return self.show("new_freeze.html", **values)
-        return self.show_again("new_freeze.html", error, _LABELS, **values)
+        return self.show_form("new_freeze.html", error, _LABELS, **values)
 
     def _used_last(self) -> dict[str, str]:
         """Return the branch or the repositories of the newest freeze by hand, the reader's own first; or any branch."""

@@ -91,17 +91,16 @@ class DashboardPage(PageView):
         notice = self.notices.get(take_notice(self.context.guard))
         return self.context.render(f"dashboard/{template}", status, **{"notice": notice, **values})
 
-    def show_again(self, template: str, error: OperationError, labels: Mapping[str, str], **values: Any) -> Response:
-        """Return a page whose form was refused, with its problems; `labels` are those of its fields by their names."""
-        return self.context.render_form(f"dashboard/{template}", error, labels, **values)
-
     def show_form(
         self, template: str, error: OperationError | None, labels: Mapping[str, str], **values: Any
     ) -> Response:
-        """Return a page as `show` does; as `show_again` does, if its form was refused with an error."""
-        if error is not None:
-            return self.show_again(template, error, labels, **values)
-        return self.show(template, **values)
+        """Return a page as `show` does; if its form was refused with an error, with its problems.
+
+        `labels` are those of the fields of the form by their names.
+        """
+        if error is None:
+            return self.show(template, **values)
+        return self.context.render_form(f"dashboard/{template}", error, labels, **values)
 
     def show_part(self, template: str, **values: Any) -> Response:
         """Return a part of a page, without the frame."""

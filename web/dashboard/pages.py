@@ -9,7 +9,7 @@ from web.dashboard.new_freeze import Impact, NewFreeze
 from web.dashboard.overview import Onboarding, Overview, OverviewPart
 from web.dashboard.page import DashboardPage
 from web.dashboard.planning.calendar import Calendar
-from web.dashboard.planning.imports import Import
+from web.dashboard.planning.imports import Import, ImportCountries
 from web.dashboard.planning.schedules import EditSchedule, NewSchedule, SchedulePage, SchedulePreview, Schedules
 from web.dashboard.planning.timeline import Timeline
 from web.dashboard.pulls import PullRequest, RequestException
@@ -29,6 +29,7 @@ PAGES: tuple[type[DashboardPage], ...] = (
     Exceptions, Decide, Revoke, ExceptionRules, ExceptionRulePage, EditExceptionRule, PullRequest, RequestException,
     Attention,
     Calendar, Timeline, Schedules, NewSchedule, SchedulePreview, SchedulePage, EditSchedule, Import,
+    ImportCountries,
     Repositories, RepositoryChoices, RepositoryPage, Branches, BranchPage, Doctor, Setup, SetupProgress,
     Audit, AuditExport,
     OrganizationSettings, Members, ApiKeys, CalendarFeeds, Webhooks, WebhookPage, Notifications,

@@ -91,7 +91,7 @@ class RequestException(DashboardPage):
             if error.status != 422 and not error.details:
                 raise
             values = self._values(given["ref"])
-            return self.show_again("request_exception.html", error, LABELS, given=given, **values)
+            return self.show_form("request_exception.html", error, LABELS, given=given, **values)
         notice = "granted" if given["do"] == "grant" else "requested"
         return redirect_with_notice(web_addresses.PULL_REQUEST, notice, ref=given["ref"])
 

@@ -86,7 +86,7 @@ def test_sentence_of_an_enforced_freeze_names_what_is_blocked_in_part() -> None:
     details = {"targets": 5, "blocked": 3, "partly": 2, "gaps": {"deletion": 2, "forgery": 1}}
     found = sentence_of("freeze.enforced", ADA, TARGET, details)
     what = "A freeze blocks merges into all of its branches (5, 2 only in part): Quarter-end close."
-    assert found == f"{what} Who may push can delete the branch and make it again."
+    assert found == f"{what} Everybody who may push can delete the branch and create it again."
     of_stop = sentence_of("freeze.blocked", ADA, TARGET, {**details, "partly": 0, "gaps": {}})
     assert of_stop.startswith("A stop blocks merges into all branches of a freeze (")
     of_all = sentence_of("freeze.enforced", ADA, TARGET, {**details, "partly": 0, "gaps": {}})

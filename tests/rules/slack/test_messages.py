@@ -123,7 +123,7 @@ def blocking(*, passing: bool = False, gaps: tuple[tuple[str, str], ...] = (), *
         (
             blocking(gaps=(("partly", "deletion"),), partly=3, blocked=2),
             NOW,
-            ":large_orange_circle: *3 of 5 branches are blocked only in part.* Who may push can delete the branch",
+            ":large_orange_circle: *3 of 5 branches are blocked only in part.* Everybody who may push can delete",
             "· enforced <",
         ),
         (

@@ -9,7 +9,7 @@ import pytest
 
 from app.edge import compression
 from app.edge.compression import MIN_BYTES, coding_for
-from tests.web.people.forms import Page, Person
+from tests.web.people.forms import Person
 
 STYLES, SCRIPT = "/static/app.css", "/static/app.js"
 OPENAPI = "/openapi.json"
@@ -35,14 +35,6 @@ def test_answer_is_compressed_for_clients_that_accept_it(ada: Person, path: str,
     if path.startswith(("/static", "/docs", "/openapi")):
         assert DECOMPRESS[coding](sent) == body
         assert packed.headers.get("etag") == plain.headers.get("etag")
-
-
-@pytest.mark.parametrize(("coding", "most"), [("br", 23_000), ("gzip", 25_600)])
-def test_first_view_of_the_dashboard_has_at_most_25_kilobytes(ada: Person, coding: str, most: int) -> None:
-    page = Page(ada.client.get("/"))
-    files = [STYLES, SCRIPT, "/static/vendor/htmx-4.0.1/htmx.min.js", "/static/icon.svg"]
-    assert all(file.partition("/static/")[2] in page.answer.text for file in files)
-    assert sum(len(asked(ada, path, coding)[1]) for path in ("/", *files)) <= most
 
 
 @pytest.mark.parametrize("path", [OPENAPI, "/openapi.yaml", "/docs", "/docs/errors", "/docs/guide", "/docs/guide/mcp"])

@@ -1,12 +1,12 @@
 """`/import`: schedules from a calendar file or from the holidays of a country, first as a dry run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flask import Response, g, request
 
 from rules import web_addresses
-from web.context import missing_field
+from web.context import PageContext, missing_field
 from web.dashboard.page import DashboardPage, redirect_with_notice
 from web.dashboard.planning.forms import SHARED_LABELS, at_fields
 from web.dashboard.planning.words import describe_days, describe_window
@@ -85,12 +85,13 @@ class Import(DashboardPage):
             return self.show("planning/import.html", **form)
         try:
             content = given["content"] or self._uploaded() if given["format"] == "ics" else ""
+            country = _country_code(self.context, given["country"]) if given["format"] == "holidays" else ""
             applies = given["do"] == "apply"
             result = self.context.call(
-                "import_schedules", body={**_body(given, content), "dryRun": not applies}
+                "import_schedules", body={**_body({**given, "country": country}, content), "dryRun": not applies}
             ).content
         except OperationError as error:
-            return self.show_again("planning/import.html", at_fields(error), LABELS, **form)
+            return self.show_form("planning/import.html", at_fields(error), LABELS, **form)
         values = {
             "result": result,
             "rows": _rows(result["data"]),
@@ -114,24 +115,44 @@ class Import(DashboardPage):
         except UnicodeDecodeError:
             raise missing_field("file", "The file is not text in UTF-8; export the calendar as .ics again.") from None
 
-    def _countries(self) -> list[Mapping[str, Any]]:
-        """Return the countries whose holidays can be imported."""
-        found: list[Mapping[str, Any]] = []
-        query = {"limit": "100"}
-        while True:
-            page = self.context.call("list_holiday_countries", query=query).content
-            found += page["data"]
-            if page["nextCursor"] is None:
-                return sorted(found, key=lambda country: str(country["name"]))
-            query["cursor"] = page["nextCursor"]
-
     def _form(self, values: Mapping[str, str]) -> dict[str, Any]:
         return {
             "values": values,
             "captions": LABELS,
             **offer(self, values),
-            "countries": self._countries(),
         }
+
+
+class ImportCountries(DashboardPage):
+    """The countries that the field of the form suggests, when it gets the focus."""
+
+    path = web_addresses.IMPORT_COUNTRIES
+    section = web_addresses.CALENDAR
+
+    def get(self) -> Response:
+        """Show their names."""
+        names = sorted(country["name"] for country in _countries(self.context))
+        return self.show_part("suggestions.html", suggested=names)
+
+
+def _countries(context: PageContext) -> Iterator[Mapping[str, Any]]:
+    """Yield the countries whose holidays can be imported."""
+    query = {"limit": "100"}
+    while True:
+        page = context.call("list_holiday_countries", query=query).content
+        yield from page["data"]
+        if page["nextCursor"] is None:
+            return
+        query["cursor"] = page["nextCursor"]
+
+
+def _country_code(context: PageContext, text: str) -> str:
+    """Return the code of a country by its name, or by its code. Raise OperationError."""
+    wanted = text.strip().casefold()
+    for country in _countries(context):
+        if wanted in {country["code"].casefold(), country["name"].casefold()}:
+            return str(country["code"])
+    raise missing_field("country", "Enter a country that has holidays to import, by its name or code.")
 
 
 def _body(given: Mapping[str, str], content: str) -> dict[str, Any]:

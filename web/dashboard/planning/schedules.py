@@ -99,7 +99,7 @@ class NewSchedule(DashboardPage):
             require_acknowledged(given)
             created = self.context.call("create_schedule", body=body_of(given)).content
         except OperationError as error:
-            return self.show_again("planning/schedule_form.html", at_fields(error), LABELS, **form, preview=None)
+            return self.show_form("planning/schedule_form.html", at_fields(error), LABELS, **form, preview=None)
         return redirect_with_notice(address_of(web_addresses.SCHEDULE, created["id"]), "created")
 
 
@@ -257,7 +257,7 @@ class EditSchedule(DashboardPage):
             changed = self.change(Change("get_schedule", "update_schedule", _EDITED, params), body, given["shown"])
         except OperationError as error:
             form["shown"] = next_state(state_of(present, *_EDITED), given, error)
-            return self.show_again(
+            return self.show_form(
                 "planning/schedule_form.html", at_fields(error), LABELS, **form, preview=None, full=False
             )
         notice = "changed_without_skips" if changed.get("lostSkips") else "changed"

@@ -1,4 +1,7 @@
-"""`/timeline`: lanes of the windows of schedules, and of freezes that people started, over 14, 30 or 90 days."""
+"""`/timeline`: the windows of schedules, and freezes that people started, over 14, 30 or 90 days.
+
+They are shown in lanes, or as a list (`view=list`), which is as long again.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -21,6 +24,7 @@ MAX_LANES = 15
 _MAX_WINDOWS = 100
 """Windows of a schedule that the operation lists."""
 _FILTERS = ("name", "repo", "cursor")
+_AS_LIST = {"view": "list"}
 _FIRST, _LAST = date(2001, 1, 1), date(2098, 1, 1)
 _TICKS = {14: 1, 30: 3, 90: 14}
 """Days from one mark of the axis to the next."""
@@ -37,6 +41,8 @@ class Timeline(DashboardPage):
     def get(self) -> Response:
         """Show the days from the one that the address names, or from today on."""
         given = filters(*_FILTERS)
+        listed = filters("view") == _AS_LIST
+        kept = {**given, **_AS_LIST} if listed else given
         self.read()
         timezone = g.member.settings["timezone"]
         today = instant_in_zone(self.context.clock(), timezone).date()
@@ -68,10 +74,12 @@ class Timeline(DashboardPage):
             first=first,
             last=first + timedelta(days=days - 1),
             days=days,
-            lengths=[(length, _address(first, length, given)) for length in LENGTHS],
-            earlier=_address(max(first - timedelta(days=days), _FIRST), days, given),
-            later=_address(min(first + timedelta(days=days), _LAST), days, given),
-            now_address=_address(today, days, given),
+            lengths=[(length, _address(first, length, kept)) for length in LENGTHS],
+            other_view=_address(first, days, given if listed else {**given, **_AS_LIST}),
+            listed=listed,
+            earlier=_address(max(first - timedelta(days=days), _FIRST), days, kept),
+            later=_address(min(first + timedelta(days=days), _LAST), days, kept),
+            now_address=_address(today, days, kept),
             timezone=timezone,
             given=given,
         )

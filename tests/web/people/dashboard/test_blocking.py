@@ -16,7 +16,7 @@ from tests.web.people.dashboard.conftest import Enter, Scene, words
 
 REASON = "Database migration until Friday"
 NO_RULE = "No rule in force at GitHub requires our check, so everything can be merged. Set up enforcement."
-DELETION = "Who may push can delete the branch and make it again."
+DELETION = "Everybody who may push can delete the branch and create it again."
 NOT_READ = "GitHub's rules were not read yet."
 WRITING = "Checks that say success are being replaced."
 CLAIMS = ("✓", "takes a merge", "Blocked since", "is blocked.", "are blocked.", "GitHub refuses")
@@ -284,7 +284,9 @@ class TestOtherPages:
         viewer = member("viewer")
         shown = main_of(words(viewer.open(f"/branches/{acme.web.id}")))
         assert shown.index(sentence) < shown.index(reason) < shown.index(freeze.reason)
-        assert "Nothing to fix" not in shown or cause is allow_deletion
+        assert "The reason is at the top of this page." in shown
+        links, rows = viewer.open("/branches").links, words(viewer.open("/branches"))
+        assert (links["See why"], rows.count("Nothing to fix")) == (f"/branches/{acme.web.id}", 1)
         of_repository = main_of(words(viewer.open(f"/repositories/{acme.repositories[0].id}")))
         assert of_repository.index(sentence.replace("branch", "frozen branch", 1)) < of_repository.index("Frozen")
 
@@ -307,7 +309,7 @@ class TestOtherPages:
             (lose_rule, "The pull request is not blocked.", "must not be merged", NO_RULE),
             (forget_rules, "It is not known whether the pull request is blocked.", "must not be merged", NOT_READ),
             (succeed, "The pull request is not blocked yet.", "must not be merged", WRITING),
-            (allow_deletion, "The pull request is blocked only in part", "is blocked", DELETION),
+            (allow_deletion, "The pull request is blocked only in part.", "must not be merged", DELETION),
             (None, "✓ The pull request is blocked.", "is blocked", ""),
         ],
     )

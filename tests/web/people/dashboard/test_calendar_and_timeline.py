@@ -138,7 +138,9 @@ class TestTimeline:
         zone = {"timezone": "Pacific/Auckland"}
         admin.press(admin.open("/settings"), "Save", **zone)
         create_schedule(admin, **{**HOLIDAYS, "dates": "2028-01-01"}, **zone)
-        page = admin.open("/timeline", **{"from": "2027-12-25", "days": "14"})
+        lanes = admin.open("/timeline", **{"from": "2027-12-25", "days": "14"})
+        page = admin.open(lanes.links["As a list"])
+        assert admin.open(page.links["As lanes"]).addresses == lanes.addresses
         window = next(each for each in page.addresses if each.startswith("/calendar?month="))
         assert "Skip this window" in admin.open(window).text
 

@@ -39,6 +39,7 @@ FILLED = {
     "import-holidays": "/import?from=holidays",
     "calendar": "/calendar?month={month}",
     "timeline": "/timeline?days=90",
+    "timeline-list": "/timeline?days=90&view=list",
     "audit": "/audit",
     "repositories": "/repositories",
     "repository": "/repositories/{repository}",

@@ -315,13 +315,30 @@ class TestImport:
         assert "The calendar has been imported." in page.text
         assert [each.name for each in acme.session.query(Schedule)] == ["Release of spring"]
 
-    def test_holidays_are_imported_after_a_dry_run(self, member: Enter, acme: Scene) -> None:
+    @pytest.mark.parametrize("country", ["DE", "germany"])
+    def test_holidays_are_imported_after_a_dry_run(self, member: Enter, acme: Scene, country: str) -> None:
         admin = member("admin")
         page = admin.open("/import", **{"from": "holidays"})
-        given = {"format": "holidays", "country": "DE", "together": "on", "do": "try"}
+        given = {"format": "holidays", "country": country, "together": "on", "do": "try"}
         tried = admin.press(page, "Show what would happen", **given)
         assert "would be created" in words(tried).lower()
         assert "The calendar has been imported." in admin.press(tried, "Import").text
+
+    def test_countries_with_holidays_are_suggested_by_name(self, member: Enter) -> None:
+        admin = member("admin")
+        page = admin.open("/import", **{"from": "holidays"})
+        assert page.form("Show what would happen").kinds["country"]["list"] == "countries"
+        [address] = [each for each in page.addresses if each.endswith("/countries")]
+        assert "Germany" in admin.open(address).answer.text.split('"')
+
+    @pytest.mark.parametrize("country", ["", "Atlantis"])
+    def test_country_without_holidays_is_refused_at_its_field(self, member: Enter, country: str) -> None:
+        admin = member("admin")
+        page = admin.open("/import")
+        given = {"format": "holidays", "country": country, "do": "try"}
+        refused = admin.press(page, "Show what would happen", **given)
+        assert "Enter a country that has holidays to import, by its name or code." in refused.text
+        assert refused.form("Show what would happen").fields["country"] == country
 
     def test_import_that_would_be_refused_is_not_offered(self, member: Enter) -> None:
         admin = member("admin")

@@ -27,12 +27,14 @@ def child_environment(
 ) -> dict[str, str]:
     """Return the environment of the service's processes; the caller's own adds what is not set here.
 
-    The caller may change rate limits, which are not met by default, and whether responses are validated.
+    The caller may change rate limits, which are not met by default, whether responses are validated, and how late
+    rulesets are expected to hold: the simulated GitHub enforces them at once.
     """
     defaults = {
         "VALIDATE_RESPONSES": "1",
         "RATE_LIMIT_ORGANIZATION": NO_LIMIT,
         "RATE_LIMIT_WRITES": NO_LIMIT,
+        "GITHUB_RULESET_DELAY": "0",
     }
     fixed = {
         "DATABASE_URL": database_url,

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
 import requests
 from redis import Redis
 
+from rules.rate_budget import GitHubLimits
 from tests.harness.concurrency import eventually
 from tests.harness.processes import is_gone
 from tests.tools.sandbox.documents import DOCUMENTED_STATUSES, documented_commands, reused_values, with_values
@@ -55,6 +57,12 @@ class TestReadySandbox:
         assert "heads blocked after" in sandbox.output
         assert "heads released after" in sandbox.output
         assert "200 Pull Request successfully merged" in sandbox.output
+
+    def test_demo_waits_for_no_rule_that_github_might_apply_late(self, sandbox: Run) -> None:
+        acme = sandbox.report["organizations"]["acme"]
+        [freeze] = sandbox.get("/v1/freezes?state=ended", acme["keys"]["freeze:read"]).json()["data"]
+        ended, released = (datetime.fromisoformat(freeze[name]) for name in ("endedAt", "releasedAt"))
+        assert released - ended < GitHubLimits().ruleset_delay
 
     def test_demo_leaves_no_freeze_behind(self, sandbox: Run) -> None:
         acme = sandbox.report["organizations"]["acme"]

@@ -1,13 +1,13 @@
 // What HTML cannot do. Each page works without it.
 
-// Instants in the reader's own time zone, also in what htmx puts into the page.
-const local = new Intl.DateTimeFormat(undefined, {
+// Instants in the reader's own time zone, written as the server writes them, also in what htmx puts into the page.
+const local = new Intl.DateTimeFormat("en-GB", {
   year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short",
 });
 const zone = local.resolvedOptions().timeZone;
 document.cookie = `zone=${zone}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
 const shown = document.documentElement.dataset.shownIn === zone; // the server has shown them so
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 for (const form of document.querySelectorAll("[data-keep-place]")) form.action += location.hash; // a redirect keeps it
 const improve = () => {
   for (const time of shown ? [] : document.querySelectorAll("time[datetime]")) {

@@ -316,7 +316,10 @@ class TestWithScripts:
         scripted.call("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
         sign_in(scripted, site, "ada@example.test")
         scripted.call("Emulation.setTimezoneOverride", timezoneId="Europe/Berlin")
-        scripted.open(f"{site}/settings/account")
-        assert "GMT" in scripted.value("document.querySelector('time').textContent")
-        scripted.open(f"{site}/settings/account")
-        assert "CE" in scripted.value("document.querySelector('time').textContent")
+        shown = []
+        for written_in in ("Asia/Tokyo", "Europe/Berlin"):
+            scripted.open(f"{site}/settings/account")
+            assert scripted.value("document.documentElement.dataset.shownIn") == written_in
+            shown.append(scripted.value("document.querySelector('time').textContent"))
+        assert "CE" in shown[0]
+        assert shown[0] == shown[1]

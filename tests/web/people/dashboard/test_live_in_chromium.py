@@ -56,6 +56,7 @@ def test_progress_moves_and_rests_and_keeps_the_focus(browser: Browser, site: st
     enter("member")
 
     browser.open(f"{site}/")
+    assert browser.value("htmx.version") == "4.0.1"
     assert "Checks written: 0 of 2" in browser.text
     browser.value(f"document.querySelector('#{freeze.id} a.button').focus()")
     targets[0].state = "applied"

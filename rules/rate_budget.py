@@ -16,6 +16,8 @@ from typing import Literal, NamedTuple
 
 Counting = Literal["off", "requests", "aliases"]
 """What of a mutation counts as created content: nothing, the request, or each check in it."""
+ContentSetting = Literal["learn", "off", "requests", "aliases"]
+"""The same as it is set: `learn` counts nothing until GitHub has refused a mutation."""
 
 MUTATION_POINTS = 5
 QUERY_POINTS = 1
@@ -26,9 +28,9 @@ HOUR = timedelta(seconds=3605)
 
 @dataclass(frozen=True, slots=True)
 class GitHubLimits:
-    """What one installation may use. `learn` counts no content until GitHub has refused a mutation."""
+    """What one installation may use."""
 
-    content: Literal["learn", "off", "requests", "aliases"] = "learn"
+    content: ContentSetting = "learn"
     content_per_minute: int = 80
     content_per_hour: int = 500
     points_per_minute: int = 1800

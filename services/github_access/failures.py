@@ -54,7 +54,11 @@ def is_installation_wide(error: GitHubError) -> bool:
 
 def require_no_pause(uow: UnitOfWork, installation_id: int) -> None:
     """Raise `ThrottledError` while an installation is paused."""
-    left = pause_left(uow, installation_id)
+    raise_while_paused(pause_left(uow, installation_id))
+
+
+def raise_while_paused(left: timedelta) -> None:
+    """Raise `ThrottledError` unless nothing is left of a pause."""
     if left > timedelta(0):
         raise ThrottledError("GitHub asked this installation to wait", left)
 

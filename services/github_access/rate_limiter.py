@@ -26,6 +26,7 @@ from rules.rate_budget import (
     QUERY_POINTS,
     ApiUsage,
     CheckAllowance,
+    ContentSetting,
     Counting,
     GitHubLimits,
     background_wait,
@@ -38,7 +39,7 @@ from rules.rate_budget import (
 from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
-from services.github_access.failures import ThrottledError, require_confirmed
+from services.github_access.failures import ThrottledError, raise_while_paused, require_confirmed
 from services.github_access.pauses import time_left
 
 LEARNED_FOR = timedelta(hours=24)
@@ -48,13 +49,18 @@ RENEWED_FOR = timedelta(seconds=1)
 longer than a call by more than that (`work_queue.SPARE`)."""
 
 # By whole seconds, each counted at its end: a busy minute has thousands of calls, and at most 63 seconds. Of what is
-# older only content matters, and most calls create none.
+# older only content matters, and most calls create none: where none is counted, no more than the minute is read.
 _BUDGET = text("""
-    SELECT i.paused_until, i.paused_since, i.refused_until,
-           CASE WHEN i.content_learnt_at > :learnt_since THEN i.content_counting END, u.at, u.points, u.content
-    FROM installations i LEFT JOIN (
+    SELECT i.paused_until, i.paused_since, i.refused_until, c.counting, u.at, u.points, u.content
+    FROM installations i
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN :content <> 'learn' THEN CAST(:content AS text)
+                    WHEN i.content_learnt_at > :learnt_since THEN coalesce(i.content_counting, 'off') ELSE 'off' END
+    ) AS c (counting)
+    LEFT JOIN LATERAL (
         SELECT date_trunc('second', at) + interval '1 second', sum(points), sum(content) FROM github_api_usage
-        WHERE installation_id = :installation AND at > :hour AND (at > :minute OR content > 0)
+        WHERE installation_id = i.id AND (at > :minute OR content > 0)
+          AND at > CASE WHEN c.counting = 'off' THEN CAST(:minute AS timestamptz) ELSE CAST(:hour AS timestamptz) END
         GROUP BY 1
     ) AS u (at, points, content) ON true
     WHERE i.id = :installation ORDER BY u.at
@@ -67,7 +73,10 @@ _SAVE_USAGE = text(
 
 @dataclass(frozen=True, slots=True)
 class _Budget:
-    """What calls for an installation depend on: its pause, how created content counts, and the calls of the hour."""
+    """What calls for an installation depend on: its pause, how created content counts, and its calls.
+
+    Those of the last hour, or of the last minute where created content does not count.
+    """
 
     paused: timedelta = NO_WAIT
     refused: timedelta = NO_WAIT
@@ -78,7 +87,7 @@ class _Budget:
 def reserve_checks(uow: UnitOfWork, installation_id: int, limits: GitHubLimits, wanted: int) -> CheckAllowance:
     """Reserve one mutation with up to `wanted` checks; none are granted while the installation has to wait."""
     acquire_lock(uow, f"rate limits {installation_id}")
-    budget = _read_budget(uow, installation_id, limits)
+    budget = _read_budget(uow, installation_id, limits.content)
     if budget.paused > NO_WAIT:
         return CheckAllowance(0, budget.paused)
     grant = grant_checks(limits, budget.counting, budget.usage, uow.now, wanted)
@@ -90,7 +99,7 @@ def reserve_checks(uow: UnitOfWork, installation_id: int, limits: GitHubLimits, 
 def reserve_query(uow: UnitOfWork, installation_id: int, limits: GitHubLimits) -> timedelta:
     """Reserve one query; return how long it has to wait if it cannot be made now."""
     acquire_lock(uow, f"rate limits {installation_id}")
-    budget = _read_budget(uow, installation_id, limits)
+    budget = _read_budget(uow, installation_id, "off")
     wait = max(budget.paused, wait_for_query(limits, budget.usage, uow.now))
     if wait <= NO_WAIT:
         _save_usage(uow, installation_id, QUERY_POINTS, 0)
@@ -155,7 +164,7 @@ def _reserve_first(
             lease.hold(uow, writes=writes)
         if writes:
             require_confirmed(uow)
-        budget = _read_budget(uow, installation_id, limits)
+        budget = _read_budget(uow, installation_id, "off")
         wait = max(budget.refused, wait_for_query(limits, budget.usage, uow.now))
         if wait > NO_WAIT:
             raise ThrottledError("GitHub's rate limit is used up", wait)
@@ -170,9 +179,8 @@ def _reserve_share(
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if lease is not None:
             lease.hold(uow, writes=writes)
-        budget = _read_budget(uow, installation_id, limits)
-        if budget.paused > NO_WAIT:
-            raise ThrottledError("GitHub asked this installation to wait", budget.paused)
+        budget = _read_budget(uow, installation_id, limits.content if writes else "off")
+        raise_while_paused(budget.paused)
         require_quota(client.budget, uow.now)
         if writes:
             require_confirmed(uow)
@@ -204,7 +212,7 @@ def learn_from_refusal(uow: UnitOfWork, installation_id: int, limits: GitHubLimi
         {"installation": installation_id, "since": uow.now - HOUR, "mutation": MUTATION_POINTS},
     )
     usage = [ApiUsage(*row) for row in mutations]
-    before = _read_budget(uow, installation_id, limits).counting
+    before = _read_budget(uow, installation_id, limits.content).counting
     _learn(uow, installation_id, stricter_counting(before, usage, uow.now, limits))
 
 
@@ -213,7 +221,7 @@ def learn_from_refused_write(uow: UnitOfWork, installation_id: int, limits: GitH
 
     This says nothing about the checks in a mutation: they are counted only after a mutation was refused.
     """
-    if limits.content == "learn" and _read_budget(uow, installation_id, limits).counting == "off":
+    if limits.content == "learn" and _read_budget(uow, installation_id, limits.content).counting == "off":
         _learn(uow, installation_id, "requests")
 
 
@@ -224,14 +232,13 @@ def _learn(uow: UnitOfWork, installation_id: int, counting: Counting) -> None:
     )
 
 
-def _read_budget(uow: UnitOfWork, installation_id: int, limits: GitHubLimits) -> _Budget:
+def _read_budget(uow: UnitOfWork, installation_id: int, content: ContentSetting) -> _Budget:
     since = {"hour": uow.now - HOUR, "minute": uow.now - MINUTE, "learnt_since": uow.now - LEARNED_FOR}
-    rows = uow.session.execute(_BUDGET, {"installation": installation_id, **since}).all()
+    rows = uow.session.execute(_BUDGET, {"installation": installation_id, "content": content, **since}).all()
     if not rows:
         return _Budget()
-    *pause, learnt = rows[0][:4]
-    counting = limits.content if limits.content != "learn" else learnt or "off"
-    usage = [ApiUsage(at, int(points), int(content)) for *_, at, points, content in rows if at is not None]
+    *pause, counting = rows[0][:4]
+    usage = [ApiUsage(at, int(points), int(created)) for *_, at, points, created in rows if at is not None]
     return _Budget(*time_left(uow, installation_id, *pause), counting, usage)
 
 

@@ -11,10 +11,12 @@ from sqlalchemy.orm import Session
 from app.database import APP_ROLE, WORKER_ROLE
 from models.billing import grants_of_organizations
 from models.queries import covering_freezes
+from rules.rate_budget import GitHubLimits
 from services.core.ports import Ports
 from services.core.rotated_secrets import CursorSecret
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.views import FreezeFilters, list_freezes, show
+from services.github_access.rate_limiter import reserve_query
 from services.maintenance.tasks import end_freezes, repair_completions, seconds_to_next
 from services.overview import summary
 from services.pull_request_exceptions.expiry import end_exceptions
@@ -33,7 +35,8 @@ Call = Callable[[], object]
 BRANCHES = 21
 """The last of them was covered by no freeze that has ended."""
 FEW, MANY = 1_000, 6_000
-# Ended freezes, each of one branch, with a closed pull request and an exception that has expired.
+# Ended freezes, each of one branch, with a closed pull request and an exception that has expired; and calls of GitHub
+# in this hour, of which only the last minute counts.
 ENDED = (
     """INSERT INTO freezes (id, organization_id, reason, scope, source, started_at, ended_at, end_reason,
                              exceptions_allowed, impact_acknowledged, created_by, enforced_at, released_at)
@@ -57,6 +60,9 @@ ENDED = (
               (CAST(:branches AS text[]))[1 + n % 20], 'It was urgent', false, now() - n * interval '1 hour', 'granted',
               now(), now()
        FROM generate_series(CAST(:first AS int), CAST(:last AS int)) n""",
+    """INSERT INTO github_api_usage (installation_id, at, points, content)
+       SELECT :installation, now() - interval '5 minutes' - n * interval '0.5 seconds', 1, 0
+       FROM generate_series(CAST(:first AS int), CAST(:last AS int)) n, generate_series(1, 5)""",
 )
 
 
@@ -73,7 +79,7 @@ class Scene:
 @pytest.fixture
 def scene(database: str, session: Session) -> Scene:
     acme = factories.organization(session, plan="business")
-    factories.installation(session, acme, "acme")
+    installation_id = factories.installation(session, acme, "acme").id
     repositories = [factories.repository(session, acme, f"acme/web-{number}") for number in range(BRANCHES)]
     branches = [factories.branch(session, repository) for repository in repositories]
     pulls = [factories.pull_request(session, repository) for repository in repositories]
@@ -81,8 +87,9 @@ def scene(database: str, session: Session) -> Scene:
     factories.exception(session, freezes[0], pulls[0], branches[0])
     grants = grants_of_organizations(session, [acme.id], "free")[acme.id]
     acme_id = acme.id
-    names = {
+    names: dict[str, Any] = {
         "organization": acme_id,
+        "installation": installation_id,
         "branches": [branch.id for branch in branches],
         "repositories": [repository.id for repository in repositories],
     }
@@ -103,6 +110,10 @@ def scene(database: str, session: Session) -> Scene:
         with jobs.open(SYSTEM_CALLER) as uow:
             return covering_freezes(uow.session, names["branches"], uow.now)
 
+    def query_of_github() -> object:
+        with jobs.open(SYSTEM_CALLER) as uow:
+            return reserve_query(uow, installation_id, GitHubLimits())
+
     def exceptions(uow: UnitOfWork) -> object:
         return list_exceptions(uow, "list_exceptions", ExceptionFilters(state="granted"), None, 50)
 
@@ -119,6 +130,7 @@ def scene(database: str, session: Session) -> Scene:
         "exceptions": read(exceptions),
         "overview": read(summary.show),
         "freezes that cover branches": covering,
+        "a query of GitHub": query_of_github,
         "end of freezes": lambda: end_freezes(jobs),
         "end of exceptions": lambda: end_exceptions(jobs),
         "next instant": lambda: seconds_to_next(jobs),
@@ -133,7 +145,7 @@ def add_ended(database: str, names: Mapping[str, Any], first: int, last: int) ->
     with engine.connect() as connection:
         for statement in ENDED:
             connection.execute(text(statement), {**names, "first": first, "last": last})
-        connection.execute(text("VACUUM ANALYZE freezes, freeze_targets, pull_requests, exceptions"))
+        connection.execute(text("VACUUM ANALYZE freezes, freeze_targets, pull_requests, exceptions, github_api_usage"))
     engine.dispose()
 
 

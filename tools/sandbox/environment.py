@@ -22,20 +22,22 @@ NO_LIMIT = "1000000"
 """Requests a minute that nobody sends."""
 
 
+DEFAULTS = {
+    "VALIDATE_RESPONSES": "1",
+    "RATE_LIMIT_ORGANIZATION": NO_LIMIT,
+    "RATE_LIMIT_WRITES": NO_LIMIT,
+    "GITHUB_RULESET_DELAY": "0",
+}
+"""Rate limits are not met, and the simulated GitHub enforces rulesets at once."""
+
+
 def child_environment(
     settings: Settings, secrets: PersistedSecrets, private_key: Path, database_url: str, redis_url: str
 ) -> dict[str, str]:
     """Return the environment of the service's processes; the caller's own adds what is not set here.
 
-    The caller may change rate limits, which are not met by default, whether responses are validated, and how late
-    rulesets are expected to hold: the simulated GitHub enforces them at once.
+    The caller may change what is in `DEFAULTS`.
     """
-    defaults = {
-        "VALIDATE_RESPONSES": "1",
-        "RATE_LIMIT_ORGANIZATION": NO_LIMIT,
-        "RATE_LIMIT_WRITES": NO_LIMIT,
-        "GITHUB_RULESET_DELAY": "0",
-    }
     fixed = {
         "DATABASE_URL": database_url,
         "REDIS_URL": redis_url,
@@ -72,7 +74,7 @@ def child_environment(
     }
     ignored = {"BIND", "GITHUB_GRAPHQL_URL", "GITHUB_APP_PRIVATE_KEY", "SESSION_ISSUER", "SLACK_COMMAND"}
     inherited = {name: value for name, value in os.environ.items() if name not in ignored}
-    return defaults | inherited | fixed
+    return DEFAULTS | inherited | fixed
 
 
 def write_environment(file: Path, environment: Mapping[str, str]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Row, select
@@ -48,6 +49,7 @@ from services.enforcement.ruleset_facts import Model, RulesetFacts, read_facts, 
 from services.enforcement.stop_steps import READ_AGAIN, StopStep, next_step
 from services.enforcement.waiting_heads import write_waiting_again
 from services.freezes.completion import record_enforcement_on, record_releases
+from services.github_access.concurrency import in_parallel
 from services.github_access.failures import WithheldError
 
 
@@ -100,10 +102,9 @@ class StopBatch:
 
     def _write_many(self, due: Sequence[RulesetFacts]) -> None:
         """Write the rulesets of repositories that can be written together."""
-        for known in batches([each for each in due if each.node_id is not None], RULESETS_PER_REQUEST):
-            self._write_together(self._plan_known(known, self._read_bodies(known)))
-        for absent in batches([each for each in due if each.is_absent and each.stop is None], RULESETS_PER_REQUEST):
-            self._write_together(self._plan_new(absent))
+        known = [each for each in due if each.node_id is not None]
+        self._write_together(self._plan_known(known, self._read_bodies(known)))
+        self._write_together(self._plan_new([each for each in due if each.is_absent and each.stop is None]))
 
     def _look(self) -> tuple[list[RulesetFacts], list[RulesetFacts]]:
         """Return the rulesets that have to be read at GitHub, and those whose stop ended; release the others."""
@@ -214,10 +215,8 @@ class StopBatch:
 
     def _read_bodies(self, known: Sequence[RulesetFacts]) -> dict[str, dict[str, Any]]:
         """Return, by key, the rulesets that can be written together with others."""
-        try:
-            read = self.client.read_ruleset_bodies([str(each.node_id) for each in known])
-        except GitHubError as error:
-            read = [error] * len(known)
+        requests = batches([str(each.node_id) for each in known], RULESETS_PER_REQUEST)
+        read = chain.from_iterable(in_parallel(self._read_request, requests))
         found: dict[str, dict[str, Any]] = {}
         for facts, body in zip(known, read, strict=True):
             if isinstance(body, RulesetBody):
@@ -226,6 +225,13 @@ class StopBatch:
             elif body.kind is not ErrorKind.NOT_FOUND:
                 self._fail(facts, body)
         return found
+
+    def _read_request(self, node_ids: Sequence[str]) -> Sequence[RulesetBody | GitHubError]:
+        """Return the rulesets that one request reads, or errors."""
+        try:
+            return self.client.read_ruleset_bodies(node_ids)
+        except GitHubError as error:
+            return [error] * len(node_ids)
 
     def _read_again(self, uow: UnitOfWork, known: Sequence[RulesetFacts]) -> list[RulesetFacts]:
         """Return the facts of what is still held as they are now: a freeze may have started or ended since.
@@ -278,6 +284,8 @@ class StopBatch:
     def _plan_new(self, absent: Sequence[RulesetFacts]) -> list[_Write]:
         """Return what has to be created, with its intent recorded."""
         writes: list[_Write] = []
+        if not absent:
+            return writes
         with self._transaction([facts.key for facts in absent]) as uow:
             for facts in self._read_again(uow, absent):
                 if facts.frozen:
@@ -289,12 +297,13 @@ class StopBatch:
         return writes
 
     def _write_together(self, writes: Sequence[_Write]) -> None:
-        """Write rulesets in one call, and record what was written, and what was not."""
+        """Write rulesets, and record what was written, and what was not."""
         self._let_in()  # leases may end meanwhile
         writes = [write for write in writes if write.facts.key in self.rows]
         if not writes:
             return
-        results = list(zip(writes, self._send(writes), strict=True))
+        sent = in_parallel(self._send_request, batches(writes, RULESETS_PER_REQUEST))
+        results = list(zip(writes, chain.from_iterable(sent), strict=True))
         with self._transaction([write.facts.key for write in writes]) as uow:
             for write, result in results:
                 if write.facts.key not in self.rows:
@@ -310,8 +319,8 @@ class StopBatch:
             if isinstance(result, GitHubError) and not name_taken and write.facts.key in self.rows:
                 self._fail(write.facts, result)
 
-    def _send(self, writes: Sequence[_Write]) -> Sequence[tuple[int, str] | GitHubError]:
-        """Send the writes, which are all of new rulesets or all of known ones; return their ids, or errors."""
+    def _send_request(self, writes: Sequence[_Write]) -> Sequence[tuple[int, str] | GitHubError]:
+        """Send the writes of one request, all of new rulesets or all of known ones; return their ids, or errors."""
         known = [(write.ids, write.after) for write in writes if write.ids is not None]
         try:
             if known:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TypeVar
 
-MAX_READERS = 8
+MAX_CALLS = 8
 """The most concurrent calls; GitHub allows a hundred per installation."""
 
 T = TypeVar("T")
@@ -13,7 +13,13 @@ R = TypeVar("R")
 
 
 def in_parallel(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
-    """Return the function's result for each value, in order; the deadline of the caller applies inside it."""
-    with ThreadPoolExecutor(MAX_READERS) as threads:
-        futures = [threads.submit(copy_context().run, function, value) for value in values]
+    """Return the function's result for each value, in order; the deadline of the caller applies inside it.
+
+    A single call is made in the caller's thread.
+    """
+    given = list(values)
+    if len(given) < 2:
+        return [function(value) for value in given]
+    with ThreadPoolExecutor(MAX_CALLS) as threads:
+        futures = [threads.submit(copy_context().run, function, value) for value in given]
         return [each.result() for each in futures]

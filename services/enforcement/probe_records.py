@@ -48,6 +48,11 @@ class ProbeResult:
         """Whether the branch has a rule of its own now, or has lost it, since the last probe."""
         return self.found.seen and self.found.own_rule != self.probe.own_rule
 
+    @property
+    def is_held(self) -> bool:
+        """Whether a stop holds the branch where a rule requires our check as well: it is blocked, at least in part."""
+        return bool(self.found.stops) and self.found.decisive_check is not None
+
     def changes_blocking(self, now: datetime) -> bool:
         """Return whether a freeze of the branch may be enforced now, or not any more, on account of this reading."""
         before = (self.probe.decisive_check, self.probe.open_ways)

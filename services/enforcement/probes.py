@@ -83,10 +83,11 @@ def _probe_all(uow_factory: UnitOfWorkFactory, github: GitHub, client: Installat
         with uow_factory.open(Caller(organization_id, CODE_HOST, "code_host")) as uow:
             results = list(found)
             save_results(uow, batch, results)
-        changed = [each.probe.branch_id for each in results if each.changes_blocking(batch.started_at)]
+        changed = [each for each in results if each.changes_blocking(batch.started_at)]
         if changed:
+            are_held = all(each.is_held for each in changed)
             with uow_factory.open(SYSTEM_CALLER) as uow:
-                record_enforcement_on(uow, changed)
+                record_enforcement_on(uow, [each.probe.branch_id for each in changed], are_held=are_held)
         probed_ids = [each.probe.branch_id for each in results]
         request_own_rules(uow_factory, organization_id, probed_ids, permissions)
         with uow_factory.open(SYSTEM_CALLER) as uow:
@@ -110,7 +111,7 @@ def _probe(
 ) -> Iterator[ProbeResult]:
     """Read and evaluate every leased branch; those that could not be read are added to `failed`."""
     chunks = list(batches(batch.probes, github.settings.branches_per_query))
-    concurrent = batch.lease.queue is PROBES_OF_STOPS and len(chunks) > 1
+    concurrent = batch.lease.queue is PROBES_OF_STOPS
     read = in_parallel(partial(_read, client), chunks) if concurrent else map(partial(_read, client), chunks)
     seen: list[tuple[LeasedProbe, BranchRules]] = []
     for chunk, found_or_error in zip(chunks, read, strict=True):

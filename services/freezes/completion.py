@@ -23,6 +23,7 @@ from rules.freezes.blocking import BlockingCounts
 from services.core.row_locks import lock_freezes
 from services.core.unit_of_work import UnitOfWork
 from services.verdicts.blocking import count_by_freeze, states_shown
+from services.verdicts.blocking_facts import STANDING
 from services.verdicts.lasting_stops import HOLDS_BACK
 
 logger = logging.getLogger(__name__)
@@ -66,14 +67,43 @@ _NEXT_IN_FORCE = text(f"""
 """)  # noqa: S608 - a constant
 
 
+# Without those that are recorded as open, and have a branch that lets something in. The first one that is found is
+# enough: PostgreSQL may answer EXISTS from a list of all of them.
+_OF_HELD_BRANCHES = text(f"""
+    SELECT f.id FROM freezes f
+    WHERE f.id IN (SELECT freeze_id FROM freeze_targets WHERE branch_id = ANY(:branches)) AND {IN_FORCE}
+      AND (f.blocked_at IS NOT NULL OR f.enforced_at IS NOT NULL OR f.unprotected_causes IS NULL OR (
+        SELECT t.branch_id FROM freeze_targets t
+        JOIN branch_enforcement seen ON seen.branch_id = t.branch_id
+        JOIN watched_branches b ON b.id = t.branch_id JOIN repositories r ON r.id = b.repository_id
+        WHERE t.freeze_id = f.id AND seen.stop IS NULL AND NOT r.archived AND {STANDING} LIMIT 1) IS NULL)
+""")  # noqa: S608 - constants of ours
+
+
 def freezes_of_branches(uow: UnitOfWork, branch_ids: Collection[str]) -> list[str]:
     """Return the ids of the freezes in force that cover some of these branches."""
     return list(uow.session.scalars(_OF_BRANCHES, {"branches": list(branch_ids), "now": uow.now}))
 
 
-def record_enforcement_on(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
-    """Record which freezes in force that cover these branches are enforced now, or not any more."""
-    record_enforcement(uow, freezes_of_branches(uow, branch_ids))
+def record_enforcement_on(uow: UnitOfWork, branch_ids: Collection[str], *, are_held: bool = False) -> None:
+    """Record which freezes in force that cover these branches are enforced now, or not any more.
+
+    Where stops hold these branches (`are_held`), nothing is worse than before, and a freeze that was not blocked is not
+    counted while another branch of it is neither stopped nor blocked: to find one costs less.
+    """
+    record_enforcement(uow, (_freezes_of_held if are_held else freezes_of_branches)(uow, branch_ids))
+
+
+def _freezes_of_held(uow: UnitOfWork, branch_ids: Collection[str]) -> Collection[str]:
+    """Return the ids of the freezes to be counted of these branches; all if exceptions cannot be read."""
+    try:
+        with uow.session.begin_nested():
+            values = {"branches": list(branch_ids), "now": uow.now, "due": []}
+            return uow.session.scalars(_OF_HELD_BRANCHES, values).all()
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        return freezes_of_branches(uow, branch_ids)
 
 
 def mark_complete(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:

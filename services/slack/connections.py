@@ -4,6 +4,7 @@ Slack redirects the user to our page with the `state` of the install URL (`redir
 exchanged for the token of our bot. No transaction is open meanwhile.
 """
 
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import delete, func, select, text
@@ -30,6 +31,9 @@ _FIND = text("SELECT * FROM find_slack_connection(:team)")
 """The live connection of a workspace in any organisation, past row-level security: `connection_id, organization_id`."""
 _KEEP_TOKEN = text("SELECT keep_slack_token(:team)")
 """Deletes removed connections of a workspace whose token is still to be revoked: that would end the new token too."""
+
+POSTPONED_FOR = timedelta(minutes=1)
+"""How much later a token is revoked when a workspace is being connected: longer than Slack takes to exchange a code."""
 
 
 def show(uow: UnitOfWork) -> dict[str, Any]:
@@ -68,10 +72,11 @@ def claim(uow: UnitOfWork, state: str, code: str) -> dict[str, Any]:
 
     Raise `invalid_parameter` if the state is not the caller's, `slack_already_connected` if the organisation has
     another workspace or another organisation has this one, `invalid_state` if the app was installed for all workspaces
-    of an Enterprise Grid organisation, and `slack_unavailable`.
+    of an Enterprise Grid organisation, and `slack_unavailable`, also while a former token is being revoked.
     """
     slack = slack_of(uow)
     redirect_states.require_own(uow, "slack", state)
+    _postpone_revocations(uow)
     with calling_slack(uow):
         installation = slack.exchange_code(code, _redirect_uri(uow))
     organizations.lock_current(uow)
@@ -179,6 +184,22 @@ def _store(uow: UnitOfWork, existing: SlackConnection | None, installation: Slac
         message = f"The Slack workspace {installation.team_name} is connected to another organisation."
         raise ServiceError("slack_already_connected", message)
     return uow.session.get_one(SlackConnection, connection_id)
+
+
+def _postpone_revocations(uow: UnitOfWork) -> None:
+    """Have no token of the organisation revoked for a while: until it is revoked, Slack issues it again.
+
+    Raise `slack_unavailable` while one is being revoked.
+    """
+    removed = select(SlackConnection).where(
+        SlackConnection.organization_id == uow.organization, SlackConnection.removed_at.is_not(None)
+    )
+    for connection in uow.session.scalars(removed.with_for_update(), execution_options={"populate_existing": True}):
+        if connection.lease_until is not None and connection.lease_until > uow.now:
+            message = "The former connection to Slack is just being ended. Try again in a few seconds."
+            raise ServiceError("slack_unavailable", message)
+        connection.due_at = max(connection.due_at or uow.now, uow.now + POSTPONED_FOR)
+    uow.session.flush()
 
 
 def _revoke(uow: UnitOfWork, installation: SlackInstallation) -> None:

@@ -8,9 +8,13 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from integrations.slack import Slack
+from integrations.slack.client import SlackInstallation
 from models.audit import AuditEntry
 from models.identity import OneTimeToken
 from models.slack import SlackLink, SlackSubscription
+from services.core.unit_of_work import SYSTEM_CALLER
+from services.slack.tokens import CONNECTIONS
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.people import member
@@ -241,6 +245,52 @@ class TestDisconnectSlack:
         workspaces.work()
         assert not workspaces.slack.tokens[0].revoked
         assert globex.person("admin").get(CONNECTION).json()["state"] == "connected"
+
+    def test_token_that_is_issued_again_is_not_revoked_meanwhile(
+        self, acme: Tenant, workspaces: Workspaces, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        admin, exchange = acme.person("admin"), Slack.exchange_code
+
+        def exchange_beside_work(slack: Slack, code: str, redirect_uri: str) -> SlackInstallation:
+            installation = exchange(slack, code, redirect_uri)
+            workspaces.work()
+            return installation
+
+        workspaces.connect(admin)
+        admin.delete(CONNECTION)
+        monkeypatch.setattr(Slack, "exchange_code", exchange_beside_work)
+        assert workspaces.connect(admin).status_code == 200
+        workspaces.work()
+        assert [token.revoked for token in workspaces.slack.tokens] == [False]
+
+    def test_workspace_is_not_connected_while_its_token_is_being_revoked(
+        self, acme: Tenant, workspaces: Workspaces
+    ) -> None:
+        admin = acme.person("admin")
+        workspaces.connect(admin)
+        admin.delete(CONNECTION)
+        back = workspaces.back(admin)
+        with workspaces.jobs.open(SYSTEM_CALLER) as uow:
+            lease = CONNECTIONS.acquire(uow, limit=1)
+        assert lease is not None
+        refusal(admin.post(CLAIM, back), 502, "slack_unavailable")
+        with workspaces.jobs.open(SYSTEM_CALLER) as uow:
+            lease.release(uow, due_at=uow.now)
+        assert admin.post(CLAIM, back).status_code == 200
+        workspaces.work()
+        assert [token.revoked for token in workspaces.slack.tokens] == [False]
+
+    def test_token_is_revoked_although_it_was_not_issued_again(
+        self, acme: Tenant, workspaces: Workspaces, clock: MovableClock
+    ) -> None:
+        admin = acme.person("admin")
+        workspaces.connect(admin)
+        admin.delete(CONNECTION)
+        workspaces.slack.faults.add("disconnect", ACCESS, count=1)
+        refusal(workspaces.connect(admin), 502, "slack_unavailable")
+        clock.offset += timedelta(minutes=2)
+        workspaces.work()
+        assert [token.revoked for token in workspaces.slack.tokens] == [True]
 
     def test_deleted_organization_is_disconnected(self, acme: Tenant, workspaces: Workspaces, session: Session) -> None:
         workspaces.connect(acme.person("owner"))

@@ -181,7 +181,7 @@ def dribbles(trial: Trial) -> None:
 def _require_given_up(trial: Trial) -> None:
     stack, began = trial.stack, time.monotonic()
     trial.injected()
-    wait_until(lambda: not _is_held(trial) and _most_attempts(trial) > 0, "giving up", DEADLINE + 15)
+    wait_until(lambda: not _is_held(trial), "giving up", DEADLINE + 15)
     took = time.monotonic() - began
     trial.require(DEADLINE - 2 < took < DEADLINE + 5, f"the call was given up after {took:.1f} s")
     stack.skip(PATIENCE)

@@ -118,7 +118,8 @@ def hung_for_long(trial: Trial) -> None:
 
 
 def _jobs_done(reconciler: Process) -> int:
-    return reconciler.log.read_text().count("Successfully completed job")
+    """Return how many jobs a worker has done that a wake-up named: it logs each (`WakeupWorker.perform_job`)."""
+    return reconciler.log.read_text().count('"event": "job"')
 
 
 @fault(

@@ -24,7 +24,9 @@ class Channel:
         self.trial, self.stack, self.slack = trial, trial.stack, trial.stack.slack
 
     def connect(self) -> None:
-        """Install the app, and subscribe the channel."""
+        """Install the app, once the token of a former connection is revoked, and subscribe the channel."""
+        removed = "SELECT FROM slack_connections WHERE removed_at IS NOT NULL"
+        wait_until(lambda: not self.stack.sql(removed), "the end of the former token", WITHIN)
         url = self.call("GET", "/install-url")["url"]
         back = self.slack.install(url)
         self.call("POST", "/claim", {"state": back["state"], "code": back["code"]})

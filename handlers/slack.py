@@ -6,7 +6,7 @@ from schemas.replies import RawReply, SecretReply
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
 from services.organizations import redirect_states
-from services.slack import connections, links, manifest, subscriptions
+from services.slack import channels, connections, links, manifest, subscriptions
 
 
 def get_slack_connection(uow: UnitOfWork) -> object:
@@ -37,6 +37,11 @@ def disconnect_slack(uow: UnitOfWork) -> None:
 def get_slack_manifest(uow: UnitOfWork) -> RawReply:
     """Return the manifest of the app."""
     return RawReply(200, {"Content-Type": "application/json"}, manifest.render(uow))
+
+
+def list_slack_channels(uow: UnitOfWork, q: str | None, limit: int, cursor: str | None) -> Page:
+    """List the channels of the workspace."""
+    return channels.list_channels(uow, q, cursor, limit)
 
 
 def list_slack_subscriptions(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:

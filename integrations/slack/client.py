@@ -27,7 +27,10 @@ FORM_TIMEOUT = 2
 """Of a form, which a person waits for and Slack opens within three seconds of their click."""
 MAX_CONCURRENT_CALLS = 3
 """Of a process: the other threads serve the requests that do not need Slack, however long it hangs."""
-SCOPES = ("chat:write", "chat:write.public", "commands")
+CHANNELS_SCOPE, PRIVATE_CHANNELS_SCOPE = "channels:read", "groups:read"
+SCOPES = (CHANNELS_SCOPE, "chat:write", "chat:write.public", "commands", PRIVATE_CHANNELS_SCOPE)
+CHANNELS_PER_CALL = 999
+"""The most that Slack lists in one call, archived channels counted that it then leaves out."""
 DEFAULT_COMMAND = "/freeze"
 RESPONSE_ORIGIN = "https://hooks.slack.com"
 
@@ -71,6 +74,23 @@ class SlackInstallation:
     enterprise_id: str | None
     bot_user_id: str
     scopes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SlackChannel:
+    """A channel that is not archived."""
+
+    id: str
+    name: str
+    is_private: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SlackChannels:
+    """Some channels of a workspace in Slack's order, perhaps none; `next_cursor` is empty after the last ones."""
+
+    channels: Sequence[SlackChannel]
+    next_cursor: str
 
 
 class Slack:
@@ -138,6 +158,25 @@ class Slack:
         """Replace a message."""
         self._call(token, "chat.update", {**_message(text, blocks), "channel": channel_id, "ts": ts})
 
+    def list_channels(self, token: str, cursor: str = "", *, private: bool) -> SlackChannels:
+        """Return public channels, with `private` also private ones that our bot is in, after Slack's cursor.
+
+        Slack reads these parameters from a form alone, and asks for the scope of each type.
+        """
+        params = {
+            "types": "public_channel,private_channel" if private else "public_channel",
+            "exclude_archived": "true",
+            "limit": str(CHANNELS_PER_CALL),
+            "cursor": cursor,
+        }
+        answer = self._call(token, "conversations.list", params, is_form=True)
+        channels = [
+            SlackChannel(str(each["id"]), str(each.get("name") or each["id"]), each.get("is_private") is True)
+            for each in answer.get("channels") or []
+            if not each.get("is_archived")
+        ]
+        return SlackChannels(channels, str((answer.get("response_metadata") or {}).get("next_cursor") or ""))
+
     def open_view(self, token: str, trigger_id: str, view: dict[str, Any]) -> None:
         """Open a form; a trigger is accepted once, within three seconds."""
         self._call(token, "views.open", {"trigger_id": trigger_id, "view": view}, timeout=FORM_TIMEOUT)
@@ -157,16 +196,24 @@ class Slack:
 
     def _authorize(self, **params: str) -> dict[str, Any]:
         auth = {"client_id": self.settings.client_id, "client_secret": self.settings.client_secret}
-        return self._call(None, "oauth.v2.access", params, auth=auth)
+        return self._call(None, "oauth.v2.access", params, auth=auth, is_form=True)
 
     def _call(
-        self, token: str | None, method: str, params: dict[str, Any], *, timeout: int = CALL_TIMEOUT, auth: Any = None
+        self,
+        token: str | None,
+        method: str,
+        params: dict[str, Any],
+        *,
+        timeout: int = CALL_TIMEOUT,
+        auth: Any = None,
+        is_form: bool = False,
     ) -> dict[str, Any]:
         """Return the answer of a method. Raise the SlackError of a refusal."""
         base_url = f"{self.settings.url}/api/"
         client = WebClient(token, base_url=base_url, timeout=timeout, ssl=self._tls, logger=_silent, retry_handlers=[])
         with self._calling(method, urlsplit(base_url).hostname):
-            answer = client.api_call(method, params=params, auth=auth) if auth else client.api_call(method, json=params)
+            form, json = (params, None) if is_form else (None, params)
+            answer = client.api_call(method, params=form, json=json, auth=auth)
         return cast("dict[str, Any]", answer.data)
 
     @contextmanager

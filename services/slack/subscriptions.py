@@ -1,7 +1,7 @@
 """Subscriptions: which channel of the workspace gets messages about what.
 
-A channel has one subscription. It is chosen by a command in the channel, or by its id, so our bot does not have to list
-channels; whether it may post there is seen with the first message.
+A channel has one subscription. It is chosen by a command in the channel, or by its id, which the list of channels has;
+whether our bot may post there is seen with the first message.
 """
 
 from collections.abc import Sequence

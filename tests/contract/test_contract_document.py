@@ -147,7 +147,7 @@ def test_viewer_may_call_every_read_and_personal_operation(contract: Contract) -
     of_administrators = {"list_organization_connections"}
     of_administrators |= {one.id for one in own if one.path.startswith("/v1/webhooks")}
     # Slack lets no more see its channels than those who may subscribe them: names of private ones are among them.
-    of_members = {"list_slack_subscriptions"}
+    of_members = {"list_slack_channels", "list_slack_subscriptions"}
     assert {one.id for one in own if one.least_role != "viewer"} == of_administrators | of_members
 
 

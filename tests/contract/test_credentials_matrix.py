@@ -243,7 +243,9 @@ def test_read_answers_each_kind_of_permitted_credential_alike(service: Service, 
         answers.setdefault(code(response), []).append(given.name)
     assert len(answers) == 1, answers
     [(status, refusal)] = answers
-    assert status < 300 or (refusal or "").endswith(("not_found", "_parameter", "_removed")), answers
+    # There is no Slack here, which only the list of its channels needs.
+    unreachable = operation.id == "list_slack_channels" and refusal == "slack_unavailable"
+    assert status < 300 or unreachable or (refusal or "").endswith(("not_found", "_parameter", "_removed")), answers
 
 
 def test_each_credential_gets_its_error_code_over_http(service: Service, module_database: str, redis_url: str) -> None:

@@ -52,6 +52,10 @@ class Counted:
         assert self.browser.value(f"{_FILL}({json.dumps(label)}, {json.dumps(text)})"), (label, self.browser.text)
         self.fields += 1
 
+    def took_at_most(self, clicks: int, fields: int) -> bool:
+        """True if the person needed no more clicks, and no more fields, than these."""
+        return self.clicks <= clicks and self.fields <= fields
+
     def sees(self, text: str) -> None:
         """Wait until a text is on the page."""
         eventually(lambda: text in self.browser.text)

@@ -1,4 +1,7 @@
-"""Blocks and forms held against the types of Slack's own package `@slack/types`, by the TypeScript compiler."""
+"""What Slack and we send, held against the types of Slack's packages by the TypeScript compiler.
+
+Blocks and forms against `@slack/types`, lists of channels of the simulated Slack against `@slack/web-api`.
+"""
 
 import json
 import subprocess
@@ -13,13 +16,19 @@ TIMEOUT = 120.0
 OPTIONS = ("--noEmit", "--strict", "--exactOptionalPropertyTypes", "--skipLibCheck", "--module", "nodenext")
 
 
-def type_errors(directory: Path, messages: Sequence[Sequence[Any]], views: Sequence[Any]) -> str:
-    """Return what the compiler says about the blocks of messages, and about forms; nothing if they have the types."""
+def type_errors(
+    directory: Path, messages: Sequence[Sequence[Any]], views: Sequence[Any], channels: Sequence[Any] = ()
+) -> str:
+    """Return what the compiler says about blocks of messages, forms and lists of channels; nothing if they conform."""
     (directory / "node_modules").symlink_to(MODULES)
     (directory / "package.json").write_text('{"type": "module"}')
-    lines = ['import type { KnownBlock, ModalView } from "@slack/types";']
+    lines = [
+        'import type { KnownBlock, ModalView } from "@slack/types";',
+        'import type { ConversationsListResponse } from "@slack/web-api";',
+    ]
     lines += [f"const message{number}: KnownBlock[] = {json.dumps(each)};" for number, each in enumerate(messages)]
     lines += [f"const view{number}: ModalView = {json.dumps(each)};" for number, each in enumerate(views)]
+    lines += [f"const list{n}: ConversationsListResponse = {json.dumps(each)};" for n, each in enumerate(channels)]
     lines.append(f"export default {json.dumps([len(messages), len(views)])};")
     program = directory / "blocks.ts"
     program.write_text("\n".join(lines) + "\n")

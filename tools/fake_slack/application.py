@@ -18,6 +18,8 @@ from tools.simulation.faults import CALL_KINDS, Fault
 from tools.simulation.wire import Incoming, is_loopback, read, reply, withhold
 
 API, RESPOND, CONTROL = "/api/", "/respond/", "/_control/"
+FORMS_ONLY = frozenset({"conversations.list"})
+"""Methods that read no parameters from JSON."""
 
 
 class Application:
@@ -91,7 +93,8 @@ def _params(incoming: Incoming) -> dict[str, Any]:
     """Return the parameters of a call: JSON, or a form whose structured values are JSON."""
     if incoming.headers.get("content-type", "").startswith("application/json") or incoming.path.startswith(RESPOND):
         found = orjson.loads(incoming.raw or b"{}")
-        return found if isinstance(found, dict) else {}
+        is_read = isinstance(found, dict) and incoming.path.removeprefix(API) not in FORMS_ONLY
+        return found if is_read else {}
     params: dict[str, Any] = dict(parse_qsl(incoming.raw.decode() or incoming.query_string, keep_blank_values=True))
     for name in ("blocks", "view"):
         if isinstance(params.get(name), str):

@@ -5,9 +5,10 @@ from typing import Any
 
 from tools.fake_slack.core import APP_ID, BOT, Core
 from tools.fake_slack.limits import error_of_form, error_of_message
-from tools.fake_slack.model import Form, Json, Message, ResponseAddress, Token
+from tools.fake_slack.model import Channel, Form, Json, Message, ResponseAddress, Token
 from tools.simulation.answers import Answer
 
+SCOPES_OF_TYPES = {"public_channel": "channels:read", "private_channel": "groups:read"}
 TRIGGER_SECONDS = 3.0
 RESPONSE_SECONDS, RESPONSE_USES = 1800.0, 5
 
@@ -101,6 +102,67 @@ def _update(core: Core, params: Json, token: Token) -> Answer:
     return Answer(200, {"ok": True, "channel": found.channel, "ts": found.ts, "text": found.text})
 
 
+def _list_channels(core: Core, params: Json, token: Token) -> Answer:
+    """List channels as Slack does: what is left out is left out of a page after the page was cut."""
+    types = set(str(params.get("types") or "public_channel").split(","))
+    if types - SCOPES_OF_TYPES.keys():
+        return refuse("invalid_types")
+    missing = [SCOPES_OF_TYPES[each] for each in sorted(types) if SCOPES_OF_TYPES[each] not in token.scopes]
+    if missing:
+        return refuse("missing_scope", needed=",".join(missing), provided=",".join(token.scopes))
+    limit, cursor = str(params.get("limit") or "100"), str(params.get("cursor") or "")
+    if not limit.isdecimal() or not 0 < int(limit) < 1000:
+        return refuse("invalid_limit")
+    channels = list(core.workspace(str(token.team)).channels.values())
+    visible = [each for each in channels if not each.private or each.joined]
+    ids = [each.id for each in visible]
+    if cursor and cursor not in ids:
+        return refuse("invalid_cursor")
+    start = ids.index(cursor) if cursor else 0
+    end = start + int(limit)
+    shown = [
+        _channel_view(core, each, token)
+        for each in visible[start:end]
+        if ("private_channel" if each.private else "public_channel") in types
+        and not (each.archived and params.get("exclude_archived") in {"true", "1", True})
+    ]
+    next_cursor = ids[end] if end < len(ids) else ""
+    return Answer(200, {"ok": True, "channels": shown, "response_metadata": {"next_cursor": next_cursor}})
+
+
+def _channel_view(core: Core, channel: Channel, token: Token) -> Json:
+    """Return a channel with the properties of a listed one."""
+    written = {"value": "", "creator": "", "last_set": 0}
+    return {
+        "id": channel.id,
+        "name": channel.name,
+        "name_normalized": channel.name,
+        "is_channel": not channel.private,
+        "is_group": channel.private,
+        "is_im": False,
+        "is_mpim": False,
+        "is_private": channel.private,
+        "is_archived": channel.archived,
+        "is_general": channel.name == "general",
+        "is_member": channel.joined,
+        "is_shared": False,
+        "is_ext_shared": False,
+        "is_org_shared": False,
+        "is_pending_ext_shared": False,
+        "pending_shared": [],
+        "pending_connected_team_ids": [],
+        "shared_team_ids": [str(token.team)],
+        "context_team_id": str(token.team),
+        "created": 1_700_000_000,
+        "creator": next(iter(core.workspace(str(token.team)).people)),
+        "unlinked": 0,
+        "topic": written,
+        "purpose": written,
+        "previous_names": [],
+        "num_members": len(core.workspace(str(token.team)).people),
+    }
+
+
 def _open_view(core: Core, params: Json, token: Token) -> Answer:
     trigger = core.triggers.get(params.get("trigger_id", ""))
     if trigger is None or trigger.team != token.team:
@@ -154,6 +216,7 @@ METHODS: dict[str, tuple[str | None, Callable[[Core, Json, Token], Answer]]] = {
     "auth.revoke": (None, _revoke),
     "chat.postMessage": ("chat:write", _post),
     "chat.update": ("chat:write", _update),
+    "conversations.list": (None, _list_channels),
     "views.open": (None, _open_view),
 }
-"""Each method with the scope that it needs."""
+"""Each method with the scope that it needs; `conversations.list` needs one for each type that is asked for."""

@@ -59,7 +59,7 @@ class TestGetSlackInstallUrl:
     def test_install_url_names_scopes_redirect_and_a_state(self, acme: Tenant, workspaces: Workspaces) -> None:
         url = httpx.URL(acme.person("admin").get(URL, team="T0ACME").json()["url"])
         assert url.path == "/oauth/v2/authorize"
-        assert url.params["scope"] == "chat:write,chat:write.public,commands"
+        assert url.params["scope"] == "channels:read,chat:write,chat:write.public,commands,groups:read"
         assert url.params["redirect_uri"] == "http://127.0.0.1:8080/slack"
         assert url.params["team"] == "T0ACME"
         assert len(url.params["state"]) == 43
@@ -174,7 +174,7 @@ class TestClaimSlackWorkspace:
         self, acme: Tenant, workspaces: Workspaces, session: Session
     ) -> None:
         admin = acme.person("admin")
-        workspaces.slack.settings.granted_scopes = ["commands", "chat:write"]
+        workspaces.slack.settings.granted_scopes = ["commands", "chat:write", "channels:read", "groups:read"]
         assert workspaces.connect(admin).json()["missingScopes"] == ["chat:write.public"]
         assert alerts(session) == ["slack_scopes_missing"]
         workspaces.slack.settings.granted_scopes = None
@@ -313,5 +313,5 @@ class TestGetSlackManifest:
         }
         assert manifest["oauth_config"] == {
             "redirect_urls": ["http://127.0.0.1:8080/slack"],
-            "scopes": {"bot": ["chat:write", "chat:write.public", "commands"]},
+            "scopes": {"bot": ["channels:read", "chat:write", "chat:write.public", "commands", "groups:read"]},
         }

@@ -31,7 +31,7 @@ APP_ID, INSTALLATION_ID = 42, 7
 SECRET, TOKEN = "hush", "adas-own-token"
 CHECK = "change-freeze/main"
 REDIRECT = "https://freezes.test/slack"
-SCOPES = ["chat:write", "chat:write.public", "commands"]
+SCOPES = ["channels:read", "chat:write", "chat:write.public", "commands", "groups:read"]
 
 
 def seed(webhook_url: str) -> dict[str, Any]:
@@ -265,3 +265,9 @@ def test_slack_refusals_have_the_codes_that_we_expect(slack: Slack, token: str, 
         slack.open_view(token, "a trigger", form)
     codes = [refused.value.code for refused in (nowhere, nothing, late)]
     assert codes == ["channel_not_found", "message_not_found", "invalid_trigger_id"]
+
+
+def test_slack_channels_are_listed(slack: Slack, token: str, channel: str) -> None:
+    listed = slack.list_channels(token, private=True)
+    assert (channel, "general", False) in [(each.id, each.name, each.is_private) for each in listed.channels]
+    assert listed.next_cursor == ""

@@ -106,6 +106,36 @@ class TestMessages:
             slack.respond(url, {"text": "Frozen"})
 
 
+class TestChannels:
+    def test_channels_are_listed_without_archived_and_foreign_ones(
+        self, slack: Slack, fake: FakeSlack, token: str
+    ) -> None:
+        page = slack.list_channels(token, private=True)
+        assert [(each.id, each.name, each.is_private) for each in page.channels] == [
+            ("C0GENERAL", "general", False),
+            ("C0RELEASES", "releases", False),
+        ]
+        assert page.next_cursor == ""
+        fake.workspaces["T0ACME"].channels["C0SECRET"].joined = True
+        assert ("C0SECRET", True) in [
+            (each.id, each.is_private) for each in slack.list_channels(token, private=True).channels
+        ]
+        assert "C0SECRET" not in [each.id for each in slack.list_channels(token, private=False).channels]
+
+    def test_scope_of_private_channels_is_asked_for_only_with_them(self, slack: Slack, fake: FakeSlack) -> None:
+        fake.settings.granted_scopes = ["channels:read"]
+        back = fake.install(slack.authorize_url("s", REDIRECT))
+        given = slack.exchange_code(back["code"], REDIRECT).tokens.access_token
+        assert slack.list_channels(given, private=False).channels
+        with pytest.raises(SlackScopeError) as raised:
+            slack.list_channels(given, private=True)
+        assert raised.value.needed == "groups:read"
+
+    def test_cursor_that_slack_forgot_is_an_error(self, slack: Slack, token: str) -> None:
+        with pytest.raises(SlackError, match="invalid_cursor"):
+            slack.list_channels(token, "C0NOTHING", private=True)
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("word", "kind"),

@@ -88,7 +88,7 @@ def client(fake_slack_server: Handle, slack: FakeSlack) -> WebClient:
     """Return the official client, with the token of an installation."""
     base_url, client_id = fake_slack_server.base_url, slack.settings.client_id
     url = f"{base_url}/oauth/v2/authorize?client_id={client_id}&state=s&redirect_uri={REDIRECT}"
-    back = slack.install(f"{url}&scope=commands,chat:write,chat:write.public")
+    back = slack.install(f"{url}&scope=commands,chat:write,chat:write.public,channels:read")
     client = WebClient(base_url=f"{base_url}/api/", timeout=5, retry_handlers=[])
     settings = slack.settings
     given = client.oauth_v2_access(

@@ -12,6 +12,7 @@ from slack_sdk.signature import SignatureVerifier
 from tests.tools.fake_slack.blocks import BUTTONS, SECTION, form, text_input
 from tests.tools.fake_slack.conftest import App
 from tools.fake_slack import FakeSlack
+from tools.fake_slack.model import Channel
 
 
 def refusal(call: Any, *given: Any, **more: Any) -> str:
@@ -52,6 +53,36 @@ class TestMethods:
 
     def test_empty_message_is_refused(self, client: WebClient) -> None:
         assert refusal(client.api_call, "chat.postMessage", json={"channel": "C0RELEASES"}) == "no_text"
+
+    def test_page_of_channels_is_cut_before_archived_ones_are_left_out(
+        self, client: WebClient, slack: FakeSlack
+    ) -> None:
+        slack.workspaces["T0ACME"].channels["C0NEW"] = Channel("C0NEW", "new")
+        pages, cursor = [], ""
+        for _ in range(4):
+            answer = client.conversations_list(limit=1, exclude_archived=True, cursor=cursor)
+            pages.append([each["id"] for each in answer["channels"]])
+            cursor = answer["response_metadata"]["next_cursor"]
+        assert pages == [["C0GENERAL"], ["C0RELEASES"], [], ["C0NEW"]]
+        assert cursor == ""
+
+    @pytest.mark.parametrize(
+        ("given", "word"),
+        [
+            ({"types": "private_channel"}, "missing_scope"),
+            ({"types": "public_channel,letters"}, "invalid_types"),
+            ({"limit": 1000}, "invalid_limit"),
+            ({"cursor": "C0NOTHING"}, "invalid_cursor"),
+        ],
+    )
+    def test_list_of_channels_that_slack_refuses_is_refused(
+        self, client: WebClient, given: dict[str, Any], word: str
+    ) -> None:
+        assert refusal(client.conversations_list, **given) == word
+
+    def test_list_of_channels_reads_nothing_from_json(self, client: WebClient) -> None:
+        listed = client.api_call("conversations.list", json={"exclude_archived": True, "limit": 1})
+        assert [each["id"] for each in listed["channels"]] == ["C0GENERAL", "C0RELEASES", "C0OLD"]
 
     def test_private_channel_is_reached_once_joined(self, client: WebClient, slack: FakeSlack) -> None:
         slack.workspaces["T0ACME"].channels["C0SECRET"].joined = True

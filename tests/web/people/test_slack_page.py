@@ -1,5 +1,6 @@
 """`/slack` and `/slack/link`: nothing happens by following an address, and everything for who is signed in."""
 
+import html
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -15,6 +16,7 @@ from tests import factories
 from tests.web.people.conftest import PASSWORD, Visit, user_of
 from tests.web.people.forms import Page, Person
 from tools.fake_slack import FakeSlack, Handle
+from tools.fake_slack.model import Channel
 
 TOKEN = "a-token-that-is-only-in-a-link-of-the-tests"
 
@@ -29,6 +31,7 @@ def acme(acme: Organization, session: Session) -> Organization:
 @pytest.fixture
 def slack(slack_of_pages: Handle) -> FakeSlack:
     slack_of_pages.slack.reset()
+    slack_of_pages.slack.settings.granted_scopes = None
     return slack_of_pages.slack
 
 
@@ -87,7 +90,7 @@ class TestWorkspacePage:
         ada.press(ada.open("/slack", **back_from_slack(slack, ada)), "Connect")
         address = "https://acme.slack.com/archives/C0RELEASES"
         page = ada.open("/slack")
-        page = ada.press(page, "Add the channel", channel=address, channel_name="#releases", event="freeze.started")
+        page = ada.press(page, "Add by address", channel=address, channel_name="#releases", event="freeze.started")
         assert "The channel gets messages from now on." in page.text
         [row] = session.scalars(select(SlackSubscription))
         assert (row.channel_id, row.events) == ("C0RELEASES", ["freeze.started"])
@@ -96,14 +99,90 @@ class TestWorkspacePage:
         assert "The channel gets no more messages." in page.text
         assert "#releases" not in ada.open("/slack").text
 
+    def test_channel_is_found_by_a_part_of_its_name_and_chosen(
+        self, ada: Person, acme: Organization, slack: FakeSlack, session: Session
+    ) -> None:
+        ada.press(ada.open("/slack", **back_from_slack(slack, ada)), "Connect")
+        page = ada.open("/slack", find="#Rele")
+        assert "#releases" in page.text
+        assert not {"#general", "#secret", "#old"} & set(page.text.split())
+        page = ada.press(page, "Add the channel", event="freeze.ended")
+        assert "The channel gets messages from now on." in page.text
+        [row] = session.scalars(select(SlackSubscription))
+        assert (row.channel_id, row.channel_name, row.events) == ("C0RELEASES", "releases", ["freeze.ended"])
+        assert "gets messages: they are chosen anew" in ada.open("/slack", find="releases").text
+
+    def test_private_channel_is_listed_once_the_app_is_in_it(
+        self, ada: Person, acme: Organization, slack: FakeSlack
+    ) -> None:
+        ada.press(ada.open("/slack", **back_from_slack(slack, ada)), "Connect")
+        page = ada.open("/slack", find="secret")
+        assert "No channel has “secret” in its name" in page.text
+        assert "/invite" in page.text
+        slack.workspaces["T0ACME"].channels["C0SECRET"].joined = True
+        assert "#secret (private)" in ada.open("/slack", find="secret").text
+
+    def test_more_channels_than_a_page_are_looked_at_one_page_after_the_other(
+        self, ada: Person, acme: Organization, slack: FakeSlack
+    ) -> None:
+        ada.press(ada.open("/slack", **back_from_slack(slack, ada)), "Connect")
+        many = {f"C0TEAM{number}": Channel(f"C0TEAM{number}", f"team-{number}") for number in range(60)}
+        slack.workspaces["T0ACME"].channels.update(many)
+        first = ada.open("/slack", find="team")
+        assert ("#team-49" in first.text, "#team-50" in first.text) == (True, False)
+        second = ada.open(first.links["Look at more channels"])
+        assert ("#team-49" in second.text, "#team-50" in second.text, "#team-59" in second.text) == (False, True, True)
+        assert "Look at more channels" not in second.links
+
+    def test_app_without_the_permission_is_installed_again_or_takes_addresses(
+        self, ada: Person, acme: Organization, slack: FakeSlack, session: Session
+    ) -> None:
+        slack.settings.granted_scopes = ["chat:write", "chat:write.public", "commands"]
+        ada.press(ada.open("/slack", **back_from_slack(slack, ada)), "Connect")
+        page = ada.open("/slack")
+        assert "may not list the channels of the workspace" in page.text
+        assert "channels:read, groups:read" in page.text
+        assert "find" not in page.labels
+        page = ada.press(page, "Add the channel", channel="https://acme.slack.com/archives/C0GENERAL")
+        assert "The channel gets messages from now on." in page.text
+        slack.settings.granted_scopes = None
+        ada.press(ada.open("/slack", **back_from_slack(slack, ada, "Install the app again")), "Connect")
+        page = ada.open("/slack", find="general")
+        assert "may not list" not in page.text
+        assert "C0GENERAL general" in page.form("Add the channel").fields["chosen"]
+
+    def test_slack_that_limits_or_fails_is_told_and_nothing_is_lost(
+        self, ada: Person, acme: Organization, slack: FakeSlack
+    ) -> None:
+        ada.press(ada.open("/slack", **back_from_slack(slack, ada)), "Connect")
+        slack.faults.add("error", "/api/conversations.list", count=1, status=429, headers={"Retry-After": "17"})
+        page = ada.open("/slack", find="releases")
+        assert page.status == 502
+        assert "Slack lists channels only a few times a minute. Try again in 17 seconds." in page.text
+        assert page.form("Find channels").fields["find"] == "releases"
+        assert page.form("Add by address")
+        slack.faults.add("error", "/api/conversations.list", count=1, status=503)
+        assert "Slack did not list the channels (http_503). Try again." in ada.open("/slack", find="x").text
+        slack.faults.add("revoked", "/api/conversations.list")
+        assert "no longer accepts the app's token in Acme" in html.unescape(ada.open("/slack", find="x").text)
+
+    def test_list_without_a_choice_asks_for_one_and_stays(
+        self, ada: Person, acme: Organization, slack: FakeSlack
+    ) -> None:
+        ada.press(ada.open("/slack", **back_from_slack(slack, ada)), "Connect")
+        page = ada.press(ada.open("/slack", find="e"), "Add the channel")
+        assert (page.status, page.links["Choose a channel."]) == (422, "#chosen")
+        assert "#general" in page.text
+        assert page.form("Add the channel").fields["find"] == "e"
+
     def test_channel_that_is_no_address_of_one_is_a_problem_of_its_field(
         self, ada: Person, acme: Organization, slack: FakeSlack
     ) -> None:
         ada.press(ada.open("/slack", **back_from_slack(slack, ada)), "Connect")
-        page = ada.press(ada.open("/slack"), "Add the channel", channel="#releases")
+        page = ada.press(ada.open("/slack"), "Add by address", channel="#releases")
         assert page.status == 422
         assert "#channel" in page.links.values()
-        assert page.form("Add the channel").fields["channel"] == "#releases"
+        assert page.form("Add by address").fields["channel"] == "#releases"
 
     def test_address_of_an_installation_is_accepted_once(
         self, ada: Person, acme: Organization, slack: FakeSlack

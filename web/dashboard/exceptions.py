@@ -29,6 +29,7 @@ class Exceptions(DashboardPage):
         "granted": "The exception is granted. Its check is being written.",
         "denied": "The request is denied.",
         "revoked": "The exception is revoked.",
+        "withdrawn": "The request is withdrawn.",
     }
 
     def get(self) -> Response:
@@ -68,12 +69,12 @@ class _ExceptionForm(DashboardPage):
         """Send the form."""
         given = self.context.form_fields(*_FORM)
         try:
-            self.context.call(self.operation_id, path_params={"exceptionId": item_id}, body=self.body(given))
+            call = self.context.call(self.operation_id, path_params={"exceptionId": item_id}, body=self.body(given))
         except OperationError as error:
             if error.status != 422 and not error.details:
                 raise
             return self.show_form(self.template, error, LABELS, given=given, **self._values(item_id))
-        return redirect_with_notice(web_addresses.EXCEPTIONS, self.notice(given))
+        return redirect_with_notice(web_addresses.EXCEPTIONS, self.notice(call.content["data"][0]))
 
     def _values(self, item_id: str) -> Mapping[str, Any]:
         [exception] = self.read(Call("get_exception", {"exceptionId": item_id}))
@@ -83,9 +84,9 @@ class _ExceptionForm(DashboardPage):
         """Return the body of the operation."""
         return filled({"reason": given["reason"]})
 
-    def notice(self, _given: Mapping[str, str]) -> str:
-        """Return the name of the notice after it."""
-        return "revoked"
+    def notice(self, exception: Mapping[str, Any]) -> str:
+        """Return the name of the notice after the exception was changed."""
+        return "withdrawn" if _is_withdrawn(exception) else str(exception["state"])
 
 
 class Decide(_ExceptionForm):
@@ -101,10 +102,6 @@ class Decide(_ExceptionForm):
         body: dict[str, Any] = {"decision": given["decision"], **filled({"reason": given["reason"]})}
         return body if given["decision"] == "deny" else body | terms_of(given)
 
-    def notice(self, given: Mapping[str, str]) -> str:
-        """Return the name of the notice after it."""
-        return "granted" if given["decision"] == "grant" else "denied"
-
 
 class Revoke(_ExceptionForm):
     """`/exceptions/{id}/revoke`: take an exception back, or a request."""
@@ -119,6 +116,11 @@ def terms_of(given: Mapping[str, str]) -> dict[str, Any]:
     if given["expires_at"]:
         terms["expiresAt"] = end_of(given, "expires_at")
     return terms
+
+
+def _is_withdrawn(exception: Mapping[str, Any]) -> bool:
+    """True of a request that was taken back before it was decided."""
+    return exception["state"] == "revoked" and exception["decidedAt"] is None
 
 
 def may_decide() -> bool:

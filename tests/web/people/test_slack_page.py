@@ -82,7 +82,10 @@ class TestWorkspacePage:
         done = ada.press(page, "Connect")
         assert "Slack is connected." in done.text
         assert connected(session) == 1
-        assert "Slack is disconnected." in ada.press(done, "Disconnect").text
+        assert "All channels and links below are removed, and the app's token is revoked." in html.unescape(
+            " ".join(done.questions())
+        )
+        assert "Slack is disconnected." in ada.press(done, "Disconnect Acme").text
 
     def test_member_chooses_the_channels_that_get_messages(
         self, ada: Person, acme: Organization, slack: FakeSlack, session: Session

@@ -57,7 +57,7 @@ class TestPullRequest:
         assert "#reason" in refused.links.values()
         page = viewer.press(refused, "Ask for it", reason=REASON)
         assert "The exception is requested." in page.text
-        assert "Pending “Payments fail; this is the fix”" in words(page)
+        assert "Requested “Payments fail; this is the fix”" in words(page)
         assert "Ask for an exception" not in page.links
         [row] = blocked.rows()
         assert (row.decision, row.pin_to_head) == (None, True)
@@ -95,7 +95,7 @@ class TestPullRequest:
         ask(member, "viewer")
         [row] = blocked.rows()
         target, admin = {"type": "exception", "id": row.id, "name": "acme/web#7"}, member("admin")
-        for action, needed in (("exception.requested", "Approve"), ("exception.granted", "Pending")):
+        for action, needed in (("exception.requested", "Approve"), ("exception.granted", "Requested")):
             address, _, place = page_of(action, target).path.partition("#")
             page = admin.open(address)
             assert page.status == 200
@@ -269,8 +269,13 @@ class TestInbox:
         assert "Another person decides on your request." in page.text
         assert "Approve" not in page.text
         [row] = blocked.rows()
-        admin.press(admin.open(f"/exceptions/{row.id}/revoke"), "Withdraw")
-        assert "No request waits" in admin.open("/exceptions").text
+        assert "Exception requested" in admin.open("/pulls", ref="acme/web#7").text
+        page = admin.press(admin.open(f"/exceptions/{row.id}/revoke"), "Withdraw")
+        assert "The request is withdrawn." in page.text
+        page = admin.open("/exceptions")
+        assert "No request waits" in page.text
+        for shown in (page, admin.open("/pulls", ref="acme/web#7")):
+            assert ("Withdrawn" in shown.text, "Exception requested" in shown.text) == (True, False)
 
     def test_member_who_may_not_decide_sees_no_buttons(self, member: Enter, blocked: Blocked) -> None:
         ask(member, "admin")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -38,6 +39,12 @@ def test_messages_hold_no_markup_of_people(text: str) -> None:
     for message in every_message(text):
         for shown in [*texts_of(message.blocks), message.text]:
             assert not has_markup_of_people(shown), shown
+
+
+def test_messages_show_instants_in_the_zone_of_each_reader() -> None:
+    shown = [text for message in every_message("x") for text in [*texts_of(message.blocks), message.text]]
+    assert any(f"<!date^{int(datetime.fromisoformat(NOW).timestamp())}^" in text for text in shown)
+    assert [text for text in shown if re.search(r"\d{4}-\d\d-\d\d|\d\d:\d\d", OURS.sub("", text))] == []
 
 
 @given(texts)

@@ -6,7 +6,9 @@
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import update
 
+from models.slack import SlackConnection
 from tests import factories
 from tests.harness.browser import CHROMIUM, Browser
 from tests.web.people.conftest import PASSWORD
@@ -14,6 +16,8 @@ from tests.web.people.dashboard.conftest import Enter, Scene
 from tests.web.people.dashboard.scenes import fill_organization
 from tests.web.people.dashboard.test_in_chromium import judge, judge_all
 from tests.web.people.test_in_chromium import browser, running, sign_in
+from tools.fake_slack import Handle
+from tools.fake_slack.model import Channel
 
 __all__ = ["browser", "running"]
 
@@ -87,6 +91,28 @@ def test_filled_pages_are_accessible_and_quiet(browser: Browser, site: str, acme
     names = {**ids, "month": f"{factories.now() + timedelta(days=30):%Y-%m}"}
     sign_in(browser, site, "admin@example.test", PASSWORD)
     judge_all(browser, site, {name: path.format(**names) for name, path in FILLED.items()})
+
+
+def test_pages_of_channels_are_accessible_and_quiet(
+    browser: Browser, site: str, acme: Scene, member: Enter, slack_of_pages: Handle
+) -> None:
+    slack, admin = slack_of_pages.slack, member("admin")
+    slack.reset()
+    many = {f"C0TEAM{number}": Channel(f"C0TEAM{number}", f"team-{number}", joined=True) for number in range(60)}
+    slack.workspaces["T0ACME"].channels.update(many)
+    slack.workspaces["T0ACME"].channels["C0TEAM0"].name = "t" * 80
+    back = slack.install(admin.press(admin.open("/slack"), "Install the app").links["Continue at Slack"])
+    admin.press(admin.open("/slack", **back), "Connect")
+    factories.slack_subscription(acme.session, acme.organization)
+    sign_in(browser, site, "admin@example.test", PASSWORD)
+    judge_all(
+        browser, site, {"slack-found": "/slack?find=rele", "slack-many": "/slack?find=t", "slack-none": "/slack?find=x"}
+    )
+    slack.faults.add("error", "/api/conversations.list", status=429)
+    judge_all(browser, site, {"slack-refused": "/slack?find=x"})
+    acme.session.execute(update(SlackConnection).values(scopes=["chat:write"]))
+    acme.session.commit()
+    judge_all(browser, site, {"slack-without-permission": "/slack"})
 
 
 def test_answered_forms_are_accessible_and_quiet(browser: Browser, site: str, acme: Scene, member: Enter) -> None:

@@ -216,9 +216,9 @@ def test_new_organization_freezes_makes_an_exception_and_lifts(
     factories.membership(session, organization, account("Grace"), "member")
     browser.forget()
     sign_in(browser, site, "grace@example.test")
-    browser.open(f"{site}/pulls")
-    write(browser, "Why is a pull request blocked?", f"acme/web#{first.number}")
-    browser.press_and_go()
+    browser.open(f"{work.github.base_url}/acme/web/pull/{first.number}")
+    browser.tab_to("change-freeze/main")
+    press(browser, "Details")  # of the check: the page that says why is one click away
     assert f"acme/web#{first.number} is blocked" in browser.text
     press(browser, "Ask for an exception")
     write(browser, "Why", "The fix of the outage has to be merged")

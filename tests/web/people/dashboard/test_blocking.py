@@ -285,6 +285,8 @@ class TestOtherPages:
         shown = main_of(words(viewer.open(f"/branches/{acme.web.id}")))
         assert shown.index(sentence) < shown.index(reason) < shown.index(freeze.reason)
         assert "The reason is at the top of this page." in shown
+        assert ("Not blocked yet" in shown) is (cause is succeed)
+        assert "Does not block" not in shown
         links, rows = viewer.open("/branches").links, words(viewer.open("/branches"))
         assert (links["See why"], rows.count("Nothing to fix")) == (f"/branches/{acme.web.id}", 1)
         of_repository = main_of(words(viewer.open(f"/repositories/{acme.repositories[0].id}")))

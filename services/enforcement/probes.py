@@ -4,7 +4,7 @@ Branches are made due by `enforcement_status.probe_requests`: in the resync, aft
 branch becomes watched or unwatched, by `verify`, and by a schedule before it freezes. A probe leases due branches of
 one installation (`probe_queue.py`), reads them outside any transaction (`probe_reads.py`), has
 `rules.rulesets.enforcement` evaluate what was read, and saves it if its leases still hold (`probe_records.py`). What
-can be read depends on the permissions of the installation, which are therefore read first.
+can be read depends on the permissions of the installation, which are therefore read first, but for stops.
 
 A missing permission is a finding, not an error: it is checked again by the next round of the resync. A branch that
 cannot be read is retried with back-off; a rate limit pauses the installation for every worker.
@@ -100,8 +100,12 @@ def _organization(probed: ProbeResult) -> str:
 
 
 def _permissions(uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedProbes) -> Mapping[str, str]:
-    """Return the App's current permissions in the installation; also detects one that was removed or suspended."""
-    refresh_status(uow_factory, github, batch.installation_id)
+    """Return the App's permissions in the installation, read anew, which also detects a removal or suspension.
+
+    A stop was written a moment ago with those that are stored, and a freeze waits for its reading: they count.
+    """
+    if batch.lease.queue is not PROBES_OF_STOPS:
+        refresh_status(uow_factory, github, batch.installation_id)
     with uow_factory.open(SYSTEM_CALLER) as uow:
         return dict(uow.session.get_one(Installation, batch.installation_id).permissions)
 

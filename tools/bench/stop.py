@@ -6,10 +6,9 @@ created content, 80 a minute, the same. A freeze of few heads costs no call for 
 """
 
 import json
-import time
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from tools.bench.servers import machine
@@ -89,19 +88,21 @@ def _measure(case: Case) -> str:
         if case.stops:
             stack.stores.sql(AUTHORIZED)
         stack.control("GET", "/calls?reset=true")
-        began = time.monotonic()
         freeze_id, _ = freeze(stack, LOGIN, "Measuring the stop")
-        blocked = _wait(stack, freeze_id, "blockedAt")
-        waited = time.monotonic() - began
-        enforced = "-" if case.limited else f"{_wait(stack, freeze_id, 'enforcedAt'):.1f}"
+        answered_at = datetime.now(UTC)
+        blocked = (_wait(stack, freeze_id, "blockedAt") - answered_at).total_seconds()
+        waited = (datetime.now(UTC) - answered_at).total_seconds()
+        enforced = "-"
+        if not case.limited:
+            enforced = f"{(_wait(stack, freeze_id, 'enforcedAt') - answered_at).total_seconds():.1f}"
         calls = _calls(stack)
     said = f"{blocked:.1f} (seen after {waited:.1f})"
     heads = repositories * case.heads
     return f"| {heads} | {repositories} | {case.name} | {said} | {case.aim} | {enforced} | {calls} |"
 
 
-def _wait(stack: Stack, freeze_id: str, name: str) -> float:
-    """Wait until a freeze shows a moment, and return the seconds from its start to that."""
+def _wait(stack: Stack, freeze_id: str, name: str) -> datetime:
+    """Wait until a freeze shows a moment, and return that."""
     shown: dict[str, Any] = {}
 
     def read() -> bool:
@@ -109,7 +110,7 @@ def _wait(stack: Stack, freeze_id: str, name: str) -> float:
         return shown.get(name) is not None
 
     until(read, POLL_INTERVAL)
-    return (datetime.fromisoformat(shown[name]) - datetime.fromisoformat(shown["startedAt"])).total_seconds()
+    return datetime.fromisoformat(shown[name])
 
 
 def _calls(stack: Stack) -> str:

@@ -57,6 +57,7 @@ class DatabaseDownload:
         async with self._connection.cursor().copy(statement, parameters) as rows:
             async for row in rows:
                 yield bytes(row)
+        await self._connection.rollback()  # the organisation's slot is free before the reader has everything
 
     async def close(self) -> None:
         """Close the connection. A statement that still runs fails when it sends its next message."""

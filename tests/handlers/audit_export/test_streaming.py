@@ -1,5 +1,6 @@
 """Exports as streams: readers that stall, leave or lose their credential, and databases that stop."""
 
+import asyncio
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from app.edge import streaming
-from app.edge.downloads import MAX_DOWNLOADS, MAX_DOWNLOADS_PER_ORGANIZATION
+from app.edge.downloads import MAX_DOWNLOADS, MAX_DOWNLOADS_PER_ORGANIZATION, DatabaseDownload
 from tests import factories
 from tests.factories.plans import change_plan
 from tests.handlers.audit_export.requests import PATH, rows_of
@@ -179,6 +180,19 @@ class TestExportStreaming:
             reader.socket.close()
         eventually(lambda: downloads(session) == 0)
         assert acme.person("viewer").get(PATH).status_code == 200
+
+    def test_export_that_was_read_does_not_count_any_more(self, acme: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+        close, closed, times = DatabaseDownload.close, [], MAX_DOWNLOADS_PER_ORGANIZATION + 1
+
+        async def close_late(download: DatabaseDownload) -> None:
+            await asyncio.sleep(0.2)
+            await close(download)
+            closed.append(download)
+
+        monkeypatch.setattr(DatabaseDownload, "close", close_late)
+        viewer = acme.person("viewer")
+        assert [viewer.get(PATH).status_code for _ in range(times)] == [200] * times
+        eventually(lambda: len(closed) == times)
 
     def test_exports_are_limited_per_process(
         self, readers: Callable[[str], Reader], session: Session, acme: Tenant

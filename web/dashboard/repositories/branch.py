@@ -106,8 +106,9 @@ class Doctor(DashboardPage):
 
     def get(self, item_id: str) -> Response:
         """Show it as it is now."""
-        [found] = self.read_part(Call("get_branch_enforcement", {"branchId": item_id}))
-        return self.show_part("repositories/doctor.html", **doctor_of(found))
+        params = {"branchId": item_id}
+        branch, found = self.read_part(Call("get_branch", params), Call("get_branch_enforcement", params))
+        return self.show_part("repositories/doctor.html", branch=branch, **doctor_of(found))
 
 
 def doctor_of(found: Mapping[str, Any]) -> dict[str, Any]:

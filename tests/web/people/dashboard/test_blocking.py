@@ -270,6 +270,14 @@ class TestOtherPages:
         assert "1 of 2 frozen branches is not blocked. Everything is frozen. See why" in shown
         assert "takes a merge" not in shown
 
+    def test_branch_whose_checks_no_worker_writes_does_not_block(self, member: Enter, acme: Scene) -> None:
+        start(acme, succeed_late)
+        viewer = member("viewer")
+        for path in ("", "/doctor"):
+            shown = words(viewer.open(f"/branches/{acme.web.id}{path}"))
+            assert "Does not block" in shown
+            assert "Not blocked yet" not in shown
+
     @pytest.mark.parametrize(
         ("cause", "sentence", "reason"),
         [
@@ -287,6 +295,8 @@ class TestOtherPages:
         assert "The reason is at the top of this page." in shown
         assert ("Not blocked yet" in shown) is (cause is succeed)
         assert "Does not block" not in shown
+        part = words(viewer.open(f"/branches/{acme.web.id}/doctor"))
+        assert ("Not blocked yet" in part, "Does not block" in part) == (cause is succeed, False)
         links, rows = viewer.open("/branches").links, words(viewer.open("/branches"))
         assert (links["See why"], rows.count("Nothing to fix")) == (f"/branches/{acme.web.id}", 1)
         of_repository = main_of(words(viewer.open(f"/repositories/{acme.repositories[0].id}")))

@@ -41,40 +41,37 @@ def list_channels(uow: UnitOfWork, q: str | None, cursor: str | None, limit: int
         raise _without_permission(connection.team_name, CHANNELS_SCOPE)
     team, private, token = connection.team_name, PRIVATE_CHANNELS_SCOPE in connection.scopes, _token(uow, connection)
     with uow.outside_transaction():
-        found, position = _find(slack, token, wanted, (skip, after), limit, private=private, team=team)
+        try:
+            found, position = _find(slack, token, wanted, (skip, after), limit, private=private)
+        except SlackError as error:
+            logger.warning("the channels of a workspace were not listed: %s", error)
+            raise _refusal(error, team) from error
     shown = [{"id": each.id, "name": each.name, "private": each.is_private} for each in found]
     return Page(shown, None if position is None else sign_cursor(secrets, bound, position))
 
 
 def _find(
-    slack: Slack,
-    token: str,
-    wanted: str,
-    position: tuple[int, str],
-    limit: int,
-    *,
-    private: bool,
-    team: str,
+    slack: Slack, token: str, wanted: str, position: tuple[int, str], limit: int, *, private: bool
 ) -> tuple[list[SlackChannel], tuple[int, str] | None]:
     """Return channels with `wanted` in their name, and where the next ones are; None after the last one.
 
-    A position is how many matching channels to leave out after a cursor of Slack, and that cursor.
+    A position is how many matching channels to leave out after a cursor of Slack, and that cursor. Raise the SlackError
+    of the first call; if a later one fails for now, what was found is returned, and the search goes on from there.
     """
     skip, after = position
     found: list[SlackChannel] = []
     for number in range(MAX_CALLS):
         try:
             page = slack.list_channels(token, after, private=private)
-        except SlackError as error:
-            if number and isinstance(error, SlackUnavailableError):
-                break  # what was found is shown, and the search goes on from here
-            logger.warning("the channels of a workspace were not listed: %s", error)
-            raise _refusal(error, team) from error
+        except SlackUnavailableError:
+            if number == 0:
+                raise
+            break
         matching = [each for each in page.channels if wanted in each.name.casefold()][skip:]
-        room = limit - len(found)
-        found += matching[:room]
-        if len(matching) > room:
-            return found, (skip + room, after)
+        missing = limit - len(found)
+        found += matching[:missing]
+        if len(matching) > missing:
+            return found, (skip + missing, after)
         skip, after = 0, page.next_cursor
         if not after:
             return found, None

@@ -100,7 +100,7 @@ def _organization(probed: ProbeResult) -> str:
 
 
 def _permissions(uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedProbes) -> Mapping[str, str]:
-    """Return the App's permissions in the installation, read anew, which also detects a removal or suspension.
+    """Return the App's permissions in the installation, read again, which also detects a removal or suspension.
 
     A stop was written a moment ago with those that are stored, and a freeze waits for its reading: they count.
     """

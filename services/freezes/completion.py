@@ -11,9 +11,9 @@ last one, while a lift of the freeze holds the freeze and waits for the branches
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
-from typing import Any, Literal, LiteralString
+from typing import Any, Literal, LiteralString, TypeVar
 
 from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
@@ -28,6 +28,7 @@ from services.verdicts.lasting_stops import HOLDS_BACK
 
 logger = logging.getLogger(__name__)
 
+Found = TypeVar("Found")
 MILLISECOND = timedelta(milliseconds=1)
 BATCH_SIZE = 50
 """Freezes that are looked at together."""
@@ -96,14 +97,12 @@ def record_enforcement_on(uow: UnitOfWork, branch_ids: Collection[str], *, are_h
 
 def _freezes_of_held(uow: UnitOfWork, branch_ids: Collection[str]) -> Collection[str]:
     """Return the ids of the freezes to be counted of these branches; all if exceptions cannot be read."""
-    try:
-        with uow.session.begin_nested():
-            values = {"branches": list(branch_ids), "now": uow.now, "due": []}
-            return uow.session.scalars(_OF_HELD_BRANCHES, values).all()
-    except DBAPIError as error:
-        if error.connection_invalidated:
-            raise
-        return freezes_of_branches(uow, branch_ids)
+    values = {"branches": list(branch_ids), "now": uow.now, "due": []}
+    return _unless_unreadable(
+        uow,
+        lambda: uow.session.scalars(_OF_HELD_BRANCHES, values).all(),
+        otherwise=lambda: freezes_of_branches(uow, branch_ids),
+    )
 
 
 def mark_complete(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
@@ -167,14 +166,23 @@ def _in_force(uow: UnitOfWork, freeze_ids: Collection[str]) -> list[tuple[Freeze
 
 def _count(uow: UnitOfWork, freeze_ids: Collection[str]) -> Mapping[str, BlockingCounts]:
     """Return the counts of freezes; if exceptions cannot be read, none is applied, as to verdicts."""
+    return _unless_unreadable(
+        uow,
+        lambda: count_by_freeze(uow.session, freeze_ids, uow.now),
+        otherwise=lambda: count_by_freeze(uow.session, freeze_ids, uow.now, without_exceptions=True),
+    )
+
+
+def _unless_unreadable(uow: UnitOfWork, read: Callable[[], Found], *, otherwise: Callable[[], Found]) -> Found:
+    """Return what is read with exceptions, or `otherwise` if these cannot be read."""
     try:
         with uow.session.begin_nested():
-            return count_by_freeze(uow.session, freeze_ids, uow.now)
+            return read()
     except DBAPIError as error:
         if error.connection_invalidated:
             raise
         logger.exception("exceptions cannot be read; none is applied")
-        return count_by_freeze(uow.session, freeze_ids, uow.now, without_exceptions=True)
+        return otherwise()
 
 
 def _is_enforced(freeze: Freeze, counts: BlockingCounts) -> bool:

@@ -28,7 +28,7 @@ from integrations.mail.smtp import MailError
 from integrations.slack.errors import SlackError
 from integrations.stripe.errors import StripeError
 from integrations.wakeups import connect
-from rules.rulesets.app_permissions import EVENTS, missing_permissions
+from rules.rulesets.app_permissions import EVENTS, EVENTS_FOR_RULES, missing_permissions
 from rules.web_addresses import GITHUB_WEBHOOKS
 from services.core.database_identity import is_confirmed
 from services.core.lease_holder import RUNNING_KINDS, PooledConnectionError, require_direct_connection
@@ -234,8 +234,11 @@ def _check_app(github: GitHub, config: Config) -> Iterator[Finding]:
         yield fix(f"GITHUB_APP_SLUG must be {app.get('slug')}")
     missing = missing_permissions(app.get("permissions", {}))
     yield fix(f"the App lacks permissions: add {', '.join(missing)}") if missing else ok("the App has its permissions")
-    events = sorted(set(EVENTS) - set(app.get("events", ())))
+    subscribed = set(app.get("events", ()))
+    events, late = sorted(set(EVENTS) - subscribed), sorted(set(EVENTS_FOR_RULES) - subscribed)
     yield fix(f"the App misses events: subscribe to {', '.join(events)}") if events else ok("the App gets its events")
+    if late:
+        yield off(f"rules for exceptions notice changes late, when a branch is read: subscribe to {', '.join(late)}")
     webhook = github.webhook_settings()
     wanted = f"{config.base_url}{GITHUB_WEBHOOKS}"
     if webhook.get("url") != wanted:

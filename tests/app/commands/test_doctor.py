@@ -184,11 +184,13 @@ def test_permissions_and_events_that_the_app_lacks_are_named(
 ) -> None:
     monkeypatch.setitem(installations.PERMISSIONS, "checks", "read")
     monkeypatch.setattr(
-        "tools.fake_github.payloads.accounts.EVENTS", [each for each in installations.EVENTS if each != "push"]
+        "tools.fake_github.payloads.accounts.EVENTS", sorted({*installations.EVENTS} - {"push", "label", "team"})
     )
     _, lines = examine(capsys)
     assert "fix  github: the App lacks permissions: add checks:write" in lines
     assert "fix  github: the App misses events: subscribe to push" in lines
+    late = "off  github: rules for exceptions notice changes late, when a branch is read: subscribe to label, team"
+    assert late in lines
 
 
 def test_every_part_of_the_database_has_its_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,3 +1,3 @@
 """The version of this release: of the package, the contract, and every process (https://semver.org)."""
 
-VERSION = "1.1.0"
+VERSION = "1.2.0"

@@ -19,12 +19,8 @@ from tests.faults.suite.stack import Stack, running
 pytestmark = [pytest.mark.check, pytest.mark.slow(100)]
 STEPS = (("worker-1", "worker-2"), ("api",))
 """What is replaced after the schema was upgraded, in this order."""
-PATIENCE = 100
-"""Seconds until GitHub shows a freeze.
-
-A pass of 1.1.0 fails when a statement that it has prepared meets a new column, once on each connection, and branches
-wait for the end of its lease: 30 s each time.
-"""
+PATIENCE = 60
+"""Seconds until GitHub shows a freeze."""
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ RUNS_HERE: LiteralString = """
 """
 """The database is no restored one, although it is a copy."""
 NOT_RESTORED: LiteralString = "UPDATE database_identity SET noticed_at = NULL WHERE noticed_at IS NOT NULL"
-KEPT = ("alembic_version", "database_identity", "lease_unit")
+KEPT = ("alembic_version", "database_identity")
 """Tables whose rows are of the database itself."""
 _numbers = itertools.count(1)
 

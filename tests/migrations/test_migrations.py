@@ -27,13 +27,7 @@ def test_migrations_after_the_first_go_up_down_and_up_again(rising_database: Old
         before = after
 
 
-OF_THE_FORMER_RELEASE = {
-    ("head_checks", "tracked"),
-    ("installations", "served_at"),
-    ("lease_holders", "leases_checks"),
-    ("lease_unit", "lease_unit"),
-    ("repositories", "ix_repositories_full_name"),
-}
+OF_THE_FORMER_RELEASE: set[tuple[str, str]] = set()
 """Tables with the columns and indexes that only its processes use; the next release removes them."""
 
 

@@ -12,7 +12,6 @@ WITHOUT_OWNER = {
     "signing_keys",
     "webhook_deliveries",
     "webhook_log",
-    "lease_unit",
     "periodic_tasks",
     "github_api_usage",
     "throttled_attempts",

@@ -145,13 +145,13 @@ def _masked(mark: bytes, mask: bytes) -> bytes:
 
 
 def _unmasked(token: str) -> bytes:
-    """Return what a token says; pages of the release before have tokens without a mask."""
+    """Return what a token says; nothing if it is none of ours."""
     try:
         found = bytes.fromhex(token)
     except ValueError:
         return b""
-    half = len(found) // 2
-    return _masked(found[half:], found[:half]) if len(found) == 2 * hashlib.sha256().digest_size else found
+    half = hashlib.sha256().digest_size
+    return _masked(found[half:], found[:half]) if len(found) == 2 * half else b""
 
 
 def max_form_bytes(path: str) -> int:

@@ -39,16 +39,10 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A paragraph with a link: `field` holds its URL."""
+    """A paragraph with a link: `field` holds its URL, and `label` may have `{fields}`."""
 
     label: str
     field: str
-    labelled_by: str | None = None
-    """The field with a label for this mail; mails that the former release queued have none."""
-
-    def label_in(self, values: Mapping[str, str]) -> str:
-        """Return the label in a mail with these values."""
-        return values.get(self.labelled_by or "", self.label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +64,9 @@ class Template:
     def fields(self) -> frozenset[str]:
         """The names of all required values."""
         texts = [self.subject, *(each for each in self.paragraphs if isinstance(each, str))]
+        texts += [each.label for each in self.paragraphs if isinstance(each, Link)]
         named = {name for text in texts for _, name, _, _ in Formatter().parse(text) if name}
-        labels = {each.labelled_by for each in self.paragraphs if isinstance(each, Link) and each.labelled_by}
-        return frozenset(named | labels | {each.field for each in self.paragraphs if not isinstance(each, str)})
+        return frozenset(named | {each.field for each in self.paragraphs if not isinstance(each, str)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +174,7 @@ TEMPLATES: dict[str, Template] = {
         (
             "In the organisation {organization}:",
             Items("lines"),
-            Link("Open the Change-Freeze Service", "url", labelled_by="action"),
+            Link("{action}", "url"),
             "You get this email because you are a member of this organisation, and as you chose there.",
             Link("Choose what you are mailed about", "settings_url"),
         ),
@@ -272,7 +266,7 @@ def render(template: str, values: Mapping[str, Any]) -> RenderedMail:
 def _as_text(paragraph: str | Link | Items, values: Mapping[str, str], lists: Mapping[str, list[str]]) -> str:
     match paragraph:
         case Link():
-            return f"{paragraph.label_in(values)}:\n{values[paragraph.field]}"
+            return f"{paragraph.label.format(**values)}:\n{values[paragraph.field]}"
         case Items():
             return "\n".join(f"- {each}" for each in lists[paragraph.field])
         case _:
@@ -302,7 +296,7 @@ def _as_html(
     match paragraph:
         case Link():
             shape = _BUTTON if is_button else _LINK
-            return shape.format(url=escaped[paragraph.field], label=html.escape(paragraph.label_in(values)))
+            return shape.format(url=escaped[paragraph.field], label=html.escape(paragraph.label).format(**escaped))
         case Items():
             return "<ul>" + "".join(f"<li>{html.escape(each)}</li>" for each in lists[paragraph.field]) + "</ul>\n"
         case _:

@@ -159,8 +159,3 @@ def test_mail_is_readable_without_images_and_style_sheets(template: str) -> None
     assert colors(body)[1] == "#ffffff"
     assert contrast(body) >= 7
     assert all(contrast(style) >= 4.5 for _, style in Links(made.html).found)
-
-
-def test_notice_that_was_queued_by_the_former_release_is_rendered() -> None:
-    values = dict.fromkeys(TEMPLATES["notice"].fields - {"action"}, "x") | {"lines": ["x"]}
-    assert "Open the Change-Freeze Service" in Links(render("notice", values).html).labels

@@ -1,21 +1,18 @@
 """Rules in a pass of the reconciler: which pull requests are judged."""
 
-import logging
 from collections.abc import Collection, Sequence
 
 from sqlalchemy import and_, select
-from sqlalchemy.exc import DBAPIError
 
 from integrations.github import BranchHeads
 from models.exceptions import PullRequestException
 from models.pull_requests import PullRequest
 from models.queries import is_one_of
 from models.repositories import WatchedBranch
+from services.core.savepoints import in_savepoint
 from services.core.unit_of_work import UnitOfWork
 from services.exception_rules.applicable import freezes_of, ruled_branches
 from services.exception_rules.facts import JudgedPull
-
-logger = logging.getLogger(__name__)
 
 _PULLS = (
     select(WatchedBranch.id, PullRequest)
@@ -47,14 +44,13 @@ def judged_pulls(
     On the branches `read_back`, what was read before is not to be trusted. Nothing if exceptions cannot be read: then
     none of them allows anything.
     """
-    try:
-        with uow.session.begin_nested():
-            return sorted(_find(uow, heads, read_back), key=lambda pull: pull.urgency)
-    except DBAPIError as error:
-        if error.connection_invalidated:
-            raise
-        logger.exception("exception rules cannot be read; none is applied")
-        return []
+    found = in_savepoint(
+        uow.session,
+        lambda: _find(uow, heads, read_back),
+        otherwise=list[JudgedPull],
+        failure="exception rules cannot be read; none is applied",
+    )
+    return sorted(found, key=lambda pull: pull.urgency)
 
 
 def _find(uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]], read_back: Collection[str]) -> list[JudgedPull]:

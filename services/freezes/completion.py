@@ -11,16 +11,16 @@ last one, while a lift of the freeze holds the freeze and waits for the branches
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
-from typing import Any, Literal, LiteralString, TypeVar
+from typing import Any, Literal, LiteralString
 
 from sqlalchemy import select, text
-from sqlalchemy.exc import DBAPIError
 
 from models.freezes import IN_FORCE, INCOMPLETE, Freeze
 from rules.freezes.blocking import BlockingCounts
 from services.core.row_locks import lock_freezes
+from services.core.savepoints import in_savepoint
 from services.core.unit_of_work import UnitOfWork
 from services.verdicts.blocking import count_by_freeze, states_shown
 from services.verdicts.blocking_facts import STANDING
@@ -28,7 +28,7 @@ from services.verdicts.lasting_stops import HOLDS_BACK
 
 logger = logging.getLogger(__name__)
 
-Found = TypeVar("Found")
+_UNREADABLE = "exceptions cannot be read; none is applied"
 MILLISECOND = timedelta(milliseconds=1)
 BATCH_SIZE = 50
 """Freezes that are looked at together."""
@@ -98,10 +98,11 @@ def record_enforcement_on(uow: UnitOfWork, branch_ids: Collection[str], *, are_h
 def _freezes_of_held(uow: UnitOfWork, branch_ids: Collection[str]) -> Collection[str]:
     """Return the ids of the freezes to be counted of these branches; all if exceptions cannot be read."""
     values = {"branches": list(branch_ids), "now": uow.now, "due": []}
-    return _unless_unreadable(
-        uow,
+    return in_savepoint(
+        uow.session,
         lambda: uow.session.scalars(_OF_HELD_BRANCHES, values).all(),
         otherwise=lambda: freezes_of_branches(uow, branch_ids),
+        failure=_UNREADABLE,
     )
 
 
@@ -166,23 +167,12 @@ def _in_force(uow: UnitOfWork, freeze_ids: Collection[str]) -> list[tuple[Freeze
 
 def _count(uow: UnitOfWork, freeze_ids: Collection[str]) -> Mapping[str, BlockingCounts]:
     """Return the counts of freezes; if exceptions cannot be read, none is applied, as to verdicts."""
-    return _unless_unreadable(
-        uow,
+    return in_savepoint(
+        uow.session,
         lambda: count_by_freeze(uow.session, freeze_ids, uow.now),
         otherwise=lambda: count_by_freeze(uow.session, freeze_ids, uow.now, without_exceptions=True),
+        failure=_UNREADABLE,
     )
-
-
-def _unless_unreadable(uow: UnitOfWork, read: Callable[[], Found], *, otherwise: Callable[[], Found]) -> Found:
-    """Return what is read with exceptions, or `otherwise` if these cannot be read."""
-    try:
-        with uow.session.begin_nested():
-            return read()
-    except DBAPIError as error:
-        if error.connection_invalidated:
-            raise
-        logger.exception("exceptions cannot be read; none is applied")
-        return otherwise()
 
 
 def _is_enforced(freeze: Freeze, counts: BlockingCounts) -> bool:

@@ -4,12 +4,11 @@ An exception ends by itself, to the second: its state follows from its instants.
 audit it, and have the checks written again. Locks are taken in the order of `changes`: branches, then exceptions.
 """
 
-import logging
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from sqlalchemy import Integer, Select, and_, bindparam, not_, or_, select
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import OperationalError
 
 from models.checks import lock_affected
 from models.exceptions import PullRequestException
@@ -18,6 +17,7 @@ from models.pull_requests import PullRequest
 from models.queries import NOW, freezes_of_exceptions, is_one_of
 from rules.access.permissions import SYSTEM
 from services.core.batch import for_each_isolated
+from services.core.savepoints import in_savepoint
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.pull_request_exceptions.changes import (
     REVOKED_BY_PUSH,
@@ -26,8 +26,6 @@ from services.pull_request_exceptions.changes import (
     revoke_rows,
     schedule_checks,
 )
-
-logger = logging.getLogger(__name__)
 
 BATCH_SIZE = 1000
 """Branches whose exceptions are ended before the database is read again."""
@@ -113,13 +111,12 @@ def _expire(uow: UnitOfWork, branch_id: str) -> int:
 
 def try_revoke_stale_pins(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     """Do `revoke_stale_pins` in a savepoint: a failure is logged, and left to `end_exceptions`."""
-    try:
-        with uow.session.begin_nested():
-            revoke_stale_pins(uow, branch_ids)
-    except DBAPIError as error:
-        if error.connection_invalidated:
-            raise
-        logger.exception("stale pins of exceptions cannot be revoked")
+    in_savepoint(
+        uow.session,
+        lambda: revoke_stale_pins(uow, branch_ids),
+        otherwise=lambda: 0,
+        failure="stale pins of exceptions cannot be revoked",
+    )
 
 
 def revoke_stale_pins(uow: UnitOfWork, branch_ids: Collection[str]) -> int:

@@ -4,22 +4,18 @@ The reconciler decides from them what to write; everything that shows a verdict 
 cannot be read allow nothing: freezes go on blocking, and the check says why.
 """
 
-import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from models.queries import ActiveException, covering_freezes, select_active_exceptions, unprotected_branches
 from models.schedule_queries import planned_windows
 from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate
+from services.core.savepoints import in_savepoint
 from services.core.unit_of_work import UnitOfWork
-
-logger = logging.getLogger(__name__)
 
 FreezesByBranch = Mapping[str, Sequence[CoveringFreeze]]
 """The freezes in force that cover each branch."""
@@ -91,14 +87,14 @@ def freezes_of(
 
 def active_exceptions(session: Session, freezes: FreezesByBranch, now: datetime) -> ActiveExceptions:
     """Return the exceptions from these freezes that are active at `now`; none if they cannot be read."""
-    try:
-        with session.begin_nested() if any(freezes.values()) else nullcontext():
-            return readable_exceptions(session, freezes, now)
-    except DBAPIError as error:
-        if error.connection_invalidated:
-            raise
-        logger.exception("exceptions cannot be read; none is applied")
-        return ActiveExceptions(readable=False)
+    if not any(freezes.values()):
+        return ActiveExceptions()
+    return in_savepoint(
+        session,
+        lambda: readable_exceptions(session, freezes, now),
+        otherwise=lambda: ActiveExceptions(readable=False),
+        failure="exceptions cannot be read; none is applied",
+    )
 
 
 def readable_exceptions(session: Session, freezes: FreezesByBranch, now: datetime) -> ActiveExceptions:

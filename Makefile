@@ -3,7 +3,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help lock run test check rest pictures soak lint contract faults bench fuzz migrate sdk release image
 
-PYTHONS := python3 python3.14 python3.13 python3.12 python3.11
+# The first one that is new enough makes .venv: `make PYTHONS=/usr/bin/python3 test`.
+PYTHONS ?= python3 python3.14 python3.13 python3.12 python3.11
 VENV := .venv/.installed
 NODE := node_modules/.installed
 BIN := .venv/bin

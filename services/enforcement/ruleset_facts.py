@@ -11,7 +11,7 @@ from functools import partial
 from itertools import product
 from typing import Any, Literal
 
-from sqlalchemy import Row, select, text
+from sqlalchemy import Row, TextClause, select, text
 
 from models.enforcement import FrozenBranchRuleset, OrganizationStop, Ref
 from models.freezes import IN_FORCE
@@ -21,8 +21,10 @@ from rules.freezes.stops import FrozenBranch, Names, covered_by, needs_stop, ope
 from rules.rate_budget import GitHubLimits
 from rules.rulesets.frozen_branches import NAME, Stop, holds, restored_ruleset, wanted_ruleset
 from rules.rulesets.needs import Level
+from services.core.savepoints import in_savepoint
 from services.core.unit_of_work import UnitOfWork
-from services.verdicts.blocking_facts import FROM, FROZEN_KEY, IS_FROZEN
+from services.verdicts.blocking_facts import FROM, FROZEN_KEY, FROZEN_KEY_WITHOUT_EXCEPTIONS, IS_FROZEN
+from services.verdicts.facts import UNREADABLE
 
 Model = type[FrozenBranchRuleset | OrganizationStop]
 Left = Literal["no", "beginning", "in force"]
@@ -152,14 +154,18 @@ def _names(refs: Collection[Ref]) -> frozenset[str]:
     return frozenset(name for _repository_id, name in refs)
 
 
-_FROZEN = text(f"""
-    SELECT b.repository_id, b.id, b.name, {FROZEN_KEY} AS facts, seen.stop, seen.rules_read_at, seen.rules_reported_at,
+def _frozen(key: str) -> TextClause:
+    return text(f"""
+    SELECT b.repository_id, b.id, b.name, {key} AS facts, seen.stop, seen.rules_read_at, seen.rules_reported_at,
         (SELECT max(f.started_at) FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
         WHERE t.branch_id = b.id AND t.operation = 'apply' AND {IN_FORCE}) AS frozen_at
     FROM {FROM}
     WHERE b.repository_id = ANY(:repositories) AND {IS_FROZEN}
     ORDER BY b.name
-""")  # noqa: S608 - constants of ours
+    """)  # noqa: S608 - constants of ours
+
+
+_FROZEN, _FROZEN_WITHOUT_EXCEPTIONS = _frozen(FROZEN_KEY), _frozen(FROZEN_KEY_WITHOUT_EXCEPTIONS)
 # What is known of its organisation's stop, to which a repository leaves its own while it covers all frozen branches.
 _LEFT = text("""
     SELECT s.repository_id, o.branch_names, r.id = ANY(o.repository_ids) AND o.stop_in_force_at IS NOT NULL AS in_force,
@@ -269,10 +275,21 @@ def _named(
 
 
 def _read_frozen(uow: UnitOfWork, repository_ids: Collection[str]) -> dict[str, list[FrozenBranch]]:
-    """Return the frozen branches of repositories, by repository, in the order of their names."""
+    """Return the frozen branches of repositories, by repository, in the order of their names.
+
+    If exceptions cannot be read, none is applied.
+    """
     frozen: dict[str, list[FrozenBranch]] = {}
+    if not repository_ids:
+        return frozen
     values = {"repositories": list(repository_ids), "now": uow.now, "due": []}
-    for row in uow.session.execute(_FROZEN, values) if repository_ids else ():
+    rows = in_savepoint(
+        uow.session,
+        lambda: uow.session.execute(_FROZEN, values).all(),
+        otherwise=lambda: uow.session.execute(_FROZEN_WITHOUT_EXCEPTIONS, values).all(),
+        failure=UNREADABLE,
+    )
+    for row in rows:
         facts, times = BlockingFacts.of_key(row.facts), (row.rules_read_at, row.rules_reported_at)
         branch = FrozenBranch(row.id, row.name, facts, row.frozen_at, row.stop, *times, row.repository_id)
         frozen.setdefault(row.repository_id, []).append(branch)

@@ -24,11 +24,11 @@ from services.core.savepoints import in_savepoint
 from services.core.unit_of_work import UnitOfWork
 from services.verdicts.blocking import count_by_freeze, states_shown
 from services.verdicts.blocking_facts import STANDING
+from services.verdicts.facts import UNREADABLE
 from services.verdicts.lasting_stops import HOLDS_BACK
 
 logger = logging.getLogger(__name__)
 
-_UNREADABLE = "exceptions cannot be read; none is applied"
 MILLISECOND = timedelta(milliseconds=1)
 BATCH_SIZE = 50
 """Freezes that are looked at together."""
@@ -102,7 +102,7 @@ def _freezes_of_held(uow: UnitOfWork, branch_ids: Collection[str]) -> Collection
         uow.session,
         lambda: uow.session.scalars(_OF_HELD_BRANCHES, values).all(),
         otherwise=lambda: freezes_of_branches(uow, branch_ids),
-        failure=_UNREADABLE,
+        failure=UNREADABLE,
     )
 
 
@@ -171,7 +171,7 @@ def _count(uow: UnitOfWork, freeze_ids: Collection[str]) -> Mapping[str, Blockin
         uow.session,
         lambda: count_by_freeze(uow.session, freeze_ids, uow.now),
         otherwise=lambda: count_by_freeze(uow.session, freeze_ids, uow.now, without_exceptions=True),
-        failure=_UNREADABLE,
+        failure=UNREADABLE,
     )
 
 

@@ -17,6 +17,9 @@ from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate
 from services.core.savepoints import in_savepoint
 from services.core.unit_of_work import UnitOfWork
 
+UNREADABLE = "exceptions cannot be read; none is applied"
+"""What is logged then."""
+
 FreezesByBranch = Mapping[str, Sequence[CoveringFreeze]]
 """The freezes in force that cover each branch."""
 ClosedPatterns = Mapping[tuple[str, str], FreezesByBranch]
@@ -93,7 +96,7 @@ def active_exceptions(session: Session, freezes: FreezesByBranch, now: datetime)
         session,
         lambda: readable_exceptions(session, freezes, now),
         otherwise=lambda: ActiveExceptions(readable=False),
-        failure="exceptions cannot be read; none is applied",
+        failure=UNREADABLE,
     )
 
 

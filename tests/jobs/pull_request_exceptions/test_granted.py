@@ -1,7 +1,5 @@
 """Exceptions at GitHub: who may merge during a freeze, what the check says, and how it ends."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, cast
 
@@ -19,6 +17,7 @@ from tests.faults.test_merge_queue import enqueue, groups
 from tests.faults.test_new_branches import push
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import ADA, REASON, Builder, Harness
+from tests.harness.unreadable_exceptions import unreadable_exceptions
 from tests.harness.webhook_queue import WebhookQueue, work
 from tests.jobs.pull_request_exceptions.grants import check, grant, notify, now
 from tools.fake_github.model.records import PullRequest
@@ -326,25 +325,17 @@ class TestTheButton:
 
 
 class TestExceptionsThatCannotBeRead:
-    @contextmanager
-    def unreadable(self, harness: Harness) -> Iterator[None]:
-        harness.sql("REVOKE SELECT ON exceptions FROM change_freeze_worker")
-        try:
-            yield
-        finally:
-            harness.sql("GRANT SELECT ON exceptions TO change_freeze_worker")
-
     def test_unreadable_exceptions_allow_nothing(self, harness: Harness, build: Builder) -> None:
         [pull] = build("web", pulls=1)
         harness.run_until_idle()
-        with self.unreadable(harness):
+        with unreadable_exceptions(harness):
             harness.freeze()
             harness.run_until_idle()
             assert check(harness, pull)["conclusion"] == "failure"
 
     def test_exceptions_allow_again_once_they_can_be_read(self, harness: Harness, frozen: Frozen) -> None:
         freeze, (first, _second) = frozen
-        with self.unreadable(harness):
+        with unreadable_exceptions(harness):
             grant(harness, freeze, first.number)
             harness.run_until_idle()
             assert check(harness, first)["conclusion"] == "failure"

@@ -6,6 +6,7 @@ import pytest
 
 from services.maintenance.tasks import repair_completions, review_enforcement
 from tests.harness.github_harness import Harness
+from tests.harness.unreadable_exceptions import unreadable_exceptions
 from tests.jobs.frozen_branches.requests import named
 from tests.jobs.probes.requests import ask
 from tests.jobs.stops.requests import (
@@ -43,6 +44,18 @@ def test_stop_holds_from_before_the_first_check_to_the_last(web: Harness) -> Non
     after, enforced_at = times(web)
     assert after == blocked_at < enforced_at
     assert [action for action, _at in audited(web)] == ["freeze.blocked", "freeze.enforced"]
+
+
+def test_stop_is_made_while_exceptions_cannot_be_read(web: Harness) -> None:
+    with unreadable_exceptions(web):
+        web.freeze()
+        stop(web)
+        assert ways(web) == ways(web, "next") == set()
+        assert set(web.conclusions().values()) == {"success"}
+        assert times(web).blocked_at is not None
+    settle(web)
+    assert required(web) == []
+    assert ways(web) == set()
 
 
 def test_freeze_with_few_open_heads_has_no_stop(web: Harness) -> None:

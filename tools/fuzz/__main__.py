@@ -137,7 +137,8 @@ def fuzz(report: dict[str, Any], given: argparse.Namespace) -> int:
         runs = plan_runs(fuzzing.organization, given)
         failed = [run.credential.kind for run in runs if not fuzzing.passes(run)]
         print(f"\nNever called with success: {', '.join(fuzzing.never_succeeded()) or 'none'}")
-    print(f"Found something as: {', '.join(failed) or 'no credential'} (seed {given.seed})")
+    found = f"something as {', '.join(failed)}" if failed else "nothing"
+    print(f"Found {found} (seed {given.seed})")
     return 1 if failed else 0
 
 

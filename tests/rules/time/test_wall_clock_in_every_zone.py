@@ -30,7 +30,9 @@ from rules.time.wall_clock import Interval, Window, first_instant, last_instant,
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE, DAY = timedelta(minutes=1), 24 * 60
 FIRST, LAST = (datetime(year, 1, 1, tzinfo=UTC) for year in (2026, 2038))
-ZONES = sorted(available_timezones())
+DATA = files("tzdata").joinpath("zoneinfo")
+ZONES = sorted({DATA.joinpath(zone).read_bytes(): zone for zone in sorted(available_timezones())}.values())
+"""Of those that are one zone by several names, the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Change:
 def c_library_in(zone: str) -> Iterator[None]:
     """Have the C library's clocks show a zone's time."""
     before = os.environ.get("TZ")
-    os.environ["TZ"] = f":{files('tzdata').joinpath('zoneinfo', zone)}"
+    os.environ["TZ"] = f":{DATA.joinpath(zone)}"
     c_library.tzset()
     try:
         yield

@@ -82,9 +82,12 @@ class Connection(psycopg.Connection[Any]):
         """Roll back; what is prepared stays so, unless a statement has failed.
 
         psycopg discards all prepared statements with each rollback, since the transaction may have changed the schema.
-        Ours never do, and every refused request rolls back.
+        Ours never do, and every refused request rolls back. SQLAlchemy also rolls back what has been committed.
         """
-        if self.pgconn.transaction_status != TransactionStatus.INTRANS:
+        status = self.pgconn.transaction_status
+        if status == TransactionStatus.IDLE:
+            return
+        if status != TransactionStatus.INTRANS:
             super().rollback()
             return
         with self.lock:

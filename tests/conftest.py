@@ -46,7 +46,7 @@ from tools.fake_github import FakeGitHub, Handle, serve
 
 # Speed is for `make bench`, since machines are busy; and what passed once passes again (`TEST_SEED=random` explores).
 # The same examples in every run need not be as many as new ones.
-EXAMPLES = 100 if exploring() else 40
+EXAMPLES = 100 if exploring() else 25
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=not exploring(), max_examples=EXAMPLES)
 hypothesis.settings.load_profile("tests")
 read_contracts_once()

@@ -32,6 +32,7 @@ from tests.harness.contract_assertions import assert_conforms
 from tests.harness.credentials import Credential, everybody
 from tests.harness.in_process import in_process
 from tests.harness.product import product_config, product_parts
+from tests.harness.random_seed import exploring
 from tests.harness.servers import client_of, serving
 from tests.harness.wakeups import RecordedWakeups
 
@@ -52,7 +53,7 @@ KINDS_OF_SECURITY: list[set[str]] = [
 ]
 DECISIONS = {None, "insufficient_scope", "insufficient_permission", "impersonation_read_only"}
 """What an operation says to a credential for a reason of its own."""
-TURN = 6
+TURN = 6 if exploring() else 18
 """How many operations take turns with the credentials that they do not decide about."""
 
 each = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.id)

@@ -15,6 +15,7 @@ from schemas.contract import Operation, load_contract, resolve
 from services.identity.api_key_secrets import new_secret
 from tests.harness.concurrency import at_once
 from tests.harness.contract_assertions import assert_classic_error, assert_conforms, assert_envelope
+from tests.harness.random_seed import exploring
 from tests.harness.servers import client_of
 from tests.harness.tenants import Tenant
 
@@ -127,8 +128,8 @@ class TestBadInput:
     ) -> None:
         key, good = entitled(acme, operation), example_body(operation)
         values: list[Any] = [None, True, -1, 10**30, 1.5, "", "x" * 5000, "\u202e", [], [[]], {"type": {}}]
-        for name in good:
-            for value in values:
+        for number, name in enumerate(good):
+            for value in values if exploring() else values[number % 2 :: 2]:  # fuzzing has the others
                 response = send(http, operation, key, json={**good, name: value})
                 assert response.status_code < 500, (name, value, response.text)
                 assert_conforms(operation.id, response)

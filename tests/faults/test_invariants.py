@@ -388,7 +388,7 @@ class Machine(HarnessMachine):
 
 
 @pytest.mark.slow(15)
-@pytest.mark.parametrize("histories", [3, pytest.param(5, marks=pytest.mark.check)])
+@pytest.mark.parametrize("histories", [2, pytest.param(5, marks=pytest.mark.check)])
 def test_every_open_head_shows_the_verdict_of_the_database_at_rest(
     harness: Harness, shared_database: psycopg.Connection[Any], histories: int
 ) -> None:

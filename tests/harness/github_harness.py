@@ -7,6 +7,7 @@ from typing import Any
 
 import requests
 from sqlalchemy import CursorResult, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE
@@ -121,10 +122,13 @@ class Harness:
         )
 
     def sql(self, statement: str, **values: Any) -> list[Any]:
-        """Run a statement as the owner."""
-        with self.session.begin_nested():
+        """Run a statement as the owner, and commit; roll back if it fails."""
+        try:
             result = self.session.execute(text(statement), values)
             rows = list(result.all()) if isinstance(result, CursorResult) and result.returns_rows else []
+        except DBAPIError:
+            self.session.rollback()
+            raise
         self.session.commit()
         return rows
 

@@ -1,5 +1,6 @@
 """Whose the rows of each table are."""
 
+from functools import cache
 from typing import Any
 
 import psycopg
@@ -30,6 +31,7 @@ NEVER_SEEN = {"mails", "device_authorizations", "oauth_codes", "oauth_refresh_to
 """Tables that the application may not read."""
 
 
+@cache
 def owned_tables() -> dict[str, str]:
     """Return the column with the owner of a row, for each table with rows of people."""
     every = {table.name for table in Base.metadata.sorted_tables}

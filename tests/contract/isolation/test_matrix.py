@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from rules.ids import new_id
+from tests.contract.isolation.conftest import Tenants
 from tests.contract.isolation.object_references import CONTRACT, CREDENTIALLED, ObjectReference, references, send
 from tests.contract.isolation.table_owners import rows_of
 from tests.harness.tenant_fixtures import TenantFixture
@@ -53,6 +54,12 @@ def code_of_nothing(reference: ObjectReference) -> str | None:
     return None
 
 
+@pytest.fixture(scope="module")
+def their_rows(tenants_of_module: Tenants, shared_database: psycopg.Connection[Any]) -> dict[str, list[str]]:
+    """Return the rows of the other organisation with which every test begins."""
+    return rows_of(shared_database, tenants_of_module.theirs.organization.id)
+
+
 class TestIsolationMatrix:
     def test_isolation_matrix_has_every_operation_with_an_id(self) -> None:
         asked = {reference.operation.id for reference in REFERENCES}
@@ -72,9 +79,10 @@ class TestIsolationMatrix:
         sql: psycopg.Connection[Any],
         ours: TenantFixture,
         theirs: TenantFixture,
+        their_rows: dict[str, list[str]],
         reference: ObjectReference,
     ) -> None:
-        before, named = rows_of(sql, theirs.organization.id), code_of_nothing(reference)
+        named = code_of_nothing(reference)
         for foreign, unknown in theirs.names(reference.kind):
             answer = send(http, ours, reference, foreign)
             if reference.operation.id in FIND_NOTHING:
@@ -85,7 +93,7 @@ class TestIsolationMatrix:
                 code = code_of(answer)
                 assert code == named or (not named and (code.endswith("_not_found") or code == "invalid_parameter"))
             assert shown(answer, foreign) == shown(send(http, ours, reference, unknown), unknown)
-        assert rows_of(sql, theirs.organization.id) == before
+        assert rows_of(sql, theirs.organization.id) == their_rows
         for nonsense in ("nonsense", new_id("xyz")) if named else ():
             answer = send(http, ours, reference, nonsense)
             assert (answer.status_code, code_of(answer)) == (404, named), answer.text

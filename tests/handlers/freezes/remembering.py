@@ -116,12 +116,10 @@ class Processes:
         return judged
 
     def remember(self) -> list[Any]:
-        """Have both processes remember every answer, and return the answers."""
+        """Have both processes remember every answer, and return the answers; states are counted from now on."""
         answers, others = (self.ask(client) for client in self.clients)
         assert answers == others
         COMPUTED.clear()
-        assert [self.ask(client) for client in self.clients] == [answers, answers]
-        assert COMPUTED["states"] == 0
         return answers
 
 

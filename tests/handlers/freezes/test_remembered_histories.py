@@ -148,8 +148,8 @@ def clients(
         yield clients
 
 
-@pytest.mark.slow(5)
-@pytest.mark.parametrize("histories", [2, pytest.param(4, marks=pytest.mark.check)])
+@pytest.mark.slow(3)
+@pytest.mark.parametrize("histories", [1, pytest.param(4, marks=pytest.mark.check)])
 def test_processes_remember_what_queries_say(
     database: str, clients: list[httpx.Client], clock: MovableClock, histories: int
 ) -> None:

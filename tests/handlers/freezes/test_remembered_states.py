@@ -148,7 +148,13 @@ def version(session: Session, processes: Processes) -> str:
     return found
 
 
-@pytest.mark.slow(30)
+def test_state_is_computed_once_in_every_process(processes: Processes) -> None:
+    answers = processes.remember()
+    assert [processes.ask(client) for client in processes.clients] == [answers, answers]
+    assert COMPUTED["states"] == 0
+
+
+@pytest.mark.slow(20)
 @pytest.mark.parametrize("changed", CHANGES)
 def test_change_is_in_the_next_answer_of_every_process(processes: Processes, session: Session, changed: str) -> None:
     before = processes.remember()

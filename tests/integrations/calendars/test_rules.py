@@ -14,6 +14,7 @@ from icalendar import Calendar
 from integrations.calendars.rules import UnusableError, translate
 from rules.time.recurrence import days
 from services.schedules.terms import recurrence_of
+from tests.harness.random_seed import exploring
 from tests.integrations.calendars.vectors import NOW, calendar, read
 
 LONDON = ZoneInfo("Europe/London")
@@ -103,7 +104,7 @@ def by_dateutil(rule: str, start: date, clock: time) -> list[date]:
     return sorted({start, *counted})
 
 
-@settings(max_examples=60)
+@settings(max_examples=60 if exploring() else 25)
 @given(event=events(), day_before=st.booleans())
 def test_imported_event_has_the_days_of_its_rule(event: tuple[str, date, set[date], bool], *, day_before: bool) -> None:
     rule, start, excluded, whole_days = event

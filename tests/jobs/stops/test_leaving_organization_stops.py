@@ -37,11 +37,10 @@ def unblocked(harness: Harness) -> list[Any]:
     return harness.sql("SELECT id FROM freezes WHERE ended_at IS NULL AND blocked_at IS NULL")
 
 
-@pytest.mark.parametrize("delay", [timedelta(0), RULESET_DELAY], ids=["at once", "late"])
-def test_nothing_opens_while_repositories_change_to_their_own_stops(many: Harness, delay: timedelta) -> None:
-    stop_from(many, delay=delay)
+def test_nothing_opens_while_repositories_change_to_their_own_stops(many: Harness) -> None:
+    stop_from(many, delay=RULESET_DELAY)
     few, _most = frozen_in_two_parts(many)
-    pass_time(many, delay)
+    pass_time(many, RULESET_DELAY)
     stop(many)
     assert open_repositories(many) == unblocked(many) == []
     many.lift(few)

@@ -16,6 +16,7 @@ from rules.errors import ServiceError
 from rules.time.wall_clock import Interval
 from services.schedules.overlaps import MAX_LISTED, Overlaps, overlaps_of, require_no_overlap
 from tests import factories
+from tests.harness.random_seed import exploring
 from tests.services.conftest import UnitOfWorkOpener
 
 HOUR = timedelta(hours=1)
@@ -170,7 +171,7 @@ def first_shared(one: Sequence[Interval], other: Sequence[Interval]) -> datetime
     return None
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50 if exploring() else 25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mine=INTERVALS, theirs=INTERVALS)
 def test_first_overlap_equals_the_first_shared_instant(
     schedules: OverlapFixture, mine: list[tuple[int, int]], theirs: list[tuple[int, int]]

@@ -23,6 +23,7 @@ from services.schedules.plans import extend_plans
 from services.schedules.schedule_filters import ScheduleFilters
 from services.schedules.terms import recurrence_of, window_of
 from tests.harness.concurrency import at_once
+from tests.harness.random_seed import exploring
 from tests.services.schedules.conftest import ScheduleFixture
 
 FIRST, LAST = date(2026, 10, 10), date(2027, 6, 1)
@@ -163,7 +164,9 @@ class Watched:
 
 
 @pytest.mark.slow(3)
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20 if exploring() else 10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(steps=st.lists(STEPS, min_size=4, max_size=12))
 def test_plan_agrees_with_the_schedule_and_keeps_history(
     schedules: ScheduleFixture, steps: list[tuple[str, Any]]

@@ -24,7 +24,7 @@ CREDENTIALS = {one.kind: one for one in credentials_of(ORGANIZATION)}
 
 
 @pytest.mark.check
-@pytest.mark.slow(300)
+@pytest.mark.slow(120)
 @pytest.mark.timeout(1500)
 def test_fuzzed_requests_with_a_key_get_only_answers_of_the_contract(tmp_path_factory: pytest.TempPathFactory) -> None:
     fuzz(FUZZED_WITH_KEYS, tmp_path_factory)

@@ -6,7 +6,7 @@ from tests.contract.fuzzing import FUZZED_OTHERWISE, fuzz
 
 
 @pytest.mark.check
-@pytest.mark.slow(300)
+@pytest.mark.slow(120)
 @pytest.mark.timeout(1500)
 def test_fuzzed_requests_without_a_key_get_only_answers_of_the_contract(
     tmp_path_factory: pytest.TempPathFactory,

@@ -311,8 +311,8 @@ def _requires_only_own(harness: Harness, github_id: int, branch: str) -> bool:
     return {context for context, _app in required} <= own
 
 
-@pytest.mark.slow(10)
-@pytest.mark.parametrize("histories", [1, pytest.param(5, marks=pytest.mark.check)])
+@pytest.mark.slow(20)
+@pytest.mark.parametrize("histories", [1, pytest.param(3, marks=pytest.mark.check)])
 def test_no_surface_calls_blocked_what_github_accepts(
     harness: Harness, shared_database: psycopg.Connection[Any], histories: int
 ) -> None:

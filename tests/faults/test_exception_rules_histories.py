@@ -225,8 +225,8 @@ class Machine(HarnessMachine):
         self.rest()
 
 
-@pytest.mark.slow(20)
-@pytest.mark.parametrize("histories", [2, pytest.param(12, marks=pytest.mark.check)])
+@pytest.mark.slow(10)
+@pytest.mark.parametrize("histories", [2, pytest.param(6, marks=pytest.mark.check)])
 def test_github_merges_what_rules_let_in_and_nothing_else(
     harness: Harness, shared_database: psycopg.Connection[Any], histories: int
 ) -> None:

@@ -390,8 +390,8 @@ class Machine(HarnessMachine):
         self.push_and_push_back(0)
 
 
-@pytest.mark.slow(20)
-@pytest.mark.parametrize("histories", [1, pytest.param(7, marks=pytest.mark.check)])
+@pytest.mark.slow(10)
+@pytest.mark.parametrize("histories", [1, pytest.param(4, marks=pytest.mark.check)])
 def test_pull_requests_merge_exactly_when_the_model_allows_them(
     harness: Harness, shared_database: psycopg.Connection[Any], histories: int
 ) -> None:

@@ -243,8 +243,8 @@ class Interleavings(HarnessMachine):
         self.webhook_queue.take()
 
 
-@pytest.mark.slow(5)
-@pytest.mark.parametrize("histories", [1, pytest.param(3, marks=pytest.mark.check)])
+@pytest.mark.slow(15)
+@pytest.mark.parametrize("histories", [1, pytest.param(2, marks=pytest.mark.check)])
 def test_no_interleaving_of_workers_leaves_a_wrong_check(
     harness: Harness, shared_database: psycopg.Connection[Any], histories: int
 ) -> None:

@@ -16,7 +16,7 @@ from tests.faults.suite.releases import PREVIOUS_RELEASE, Release, previous_rele
 from tests.faults.suite.runner import rest, resync_if_webhooks_left_no_trace
 from tests.faults.suite.stack import Stack, running
 
-pytestmark = [pytest.mark.check, pytest.mark.slow(100)]
+pytestmark = [pytest.mark.check, pytest.mark.slow(40)]
 STEPS = (("worker-1", "worker-2"), ("api",))
 """What is replaced after the schema was upgraded, in this order."""
 PATIENCE = 60

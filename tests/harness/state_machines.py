@@ -10,7 +10,10 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from tests.harness.random_seed import chosen_seed
+from tests.harness.random_seed import chosen_seed, exploring
+
+MORE = 3
+"""How many times as many histories there are with a random seed: other runs repeat the same ones."""
 
 
 def explore(machine: type[RuleBasedStateMachine], histories: int, *, steps: int, **given: Any) -> None:
@@ -20,7 +23,7 @@ def explore(machine: type[RuleBasedStateMachine], histories: int, *, steps: int,
     run_state_machine_as_test(
         chosen,
         settings=settings(
-            max_examples=int(os.environ.get("INVARIANT_EXAMPLES", histories)),
+            max_examples=int(os.environ.get("INVARIANT_EXAMPLES", histories * (MORE if exploring() else 1))),
             stateful_step_count=steps,
             deadline=None,
             database=None,

@@ -85,7 +85,7 @@ class _Worker:
         self.messages, messages = Pipe(duplex=False)
         self.pid = os.fork()
         if self.pid == 0:
-            _work(session, name, (item for number in pending.take() for item in files[number]), pending, messages)
+            _work(session, name, (files[number] for number in pending.take()), pending, messages)
         messages.close()
 
     def join(self) -> None:
@@ -127,7 +127,7 @@ def _log(config: pytest.Config, reports: list[dict[str, Any]]) -> None:
 
 
 def _work(
-    session: pytest.Session, name: str, items: Iterator[pytest.Item], pending: _Pending, messages: Connection
+    session: pytest.Session, name: str, files: Iterator[list[pytest.Item]], pending: _Pending, messages: Connection
 ) -> NoReturn:
     """Run tests in this forked process and send what becomes of them; never return."""
     try:
@@ -139,11 +139,11 @@ def _work(
             capture.suspend_global_capture()
         session.config.pluginmanager.register(_Sender(messages))
         try:
-            item = next(items, None)
-            while item is not None and not pending.stopped:
-                following = next(items, None)
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-                item = following
+            for items in files:
+                # After the last test of a file only what the session has is kept: the next file is not taken yet.
+                for item, following in zip(items, [*items[1:], session], strict=True):
+                    if not pending.stopped:
+                        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         finally:
             runner.pytest_sessionfinish(session)
         session.config._ensure_unconfigure()  # raises what nobody could catch, such as errors of threads

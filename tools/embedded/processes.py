@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, Protocol
 
 from tools.embedded.paths import Account
 
@@ -30,6 +30,21 @@ class Program:
     directory: Path = Path("/")
     stop_signal: signal.Signals = signal.SIGTERM
     account: Account | None = None
+
+
+class Child(Protocol):
+    """A process that was started, as `subprocess.Popen` has it."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return its exit code, or None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end and return its exit code. Raise TimeoutExpired."""
+
+    def send_signal(self, sig: int) -> None:
+        """Send it a signal, unless it has ended."""
 
 
 def start_child(program: Program, log: IO[bytes], keep_open: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
@@ -66,7 +81,7 @@ def follow_parent(stop_signal: signal.Signals) -> Callable[[], None]:
     return ask_kernel
 
 
-def stop_child(child: subprocess.Popen[bytes], stop_signal: signal.Signals, timeout: float) -> bool:
+def stop_child(child: Child, stop_signal: signal.Signals, timeout: float) -> bool:
     """Ask `child` to stop, wait up to `timeout` seconds, then kill what is left of its session.
 
     Return True if it stopped by itself.

@@ -41,6 +41,8 @@ class CredentialRun:
     seed: int
     path_options: Sequence[str] = ()
     """Options of Schemathesis that choose paths."""
+    thinned: bool = False
+    """Whether few cases of the coverage phase are sent, instead of all."""
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -51,7 +53,9 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--credential", action="append", help="only this kind; may be repeated")
     parser.add_argument("--phases", default=PHASES, help=f"default {PHASES}")
     parser.add_argument(
-        "--quick", action="store_true", help=f"only {QUICK_PHASES}, but for the key of all scopes and a session token"
+        "--quick",
+        action="store_true",
+        help=f"only {QUICK_PHASES}, but for the key of all scopes and a session token, whose other phases are thinned",
     )
     parser.add_argument("--sandbox", type=Path, help="the sandbox.json of one that runs; its data will be changed")
     return parser.parse_args(arguments)
@@ -60,9 +64,11 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
 def plan_runs(organization: dict[str, Any], given: argparse.Namespace) -> list[CredentialRun]:
     """Return a run for each credential that the command line chooses, in order."""
     return [
-        CredentialRun(one, QUICK_PHASES, 3, given.seed)
+        CredentialRun(one, QUICK_PHASES, min(3, given.examples), given.seed)
         if given.quick and one.kind not in THOROUGH
-        else CredentialRun(one, _phases(one, given.phases), given.examples, given.seed, _path_options(one, given))
+        else CredentialRun(
+            one, _phases(one, given.phases), given.examples, given.seed, _path_options(one, given), thinned=given.quick
+        )
         for one in credentials_of(organization)
         if not given.credential or one.kind in given.credential
     ]
@@ -120,6 +126,8 @@ class Fuzzing:
             ),
             "PYTHONPATH": str(ROOT),
         }
+        if run.thinned:
+            variables["FUZZ_THINNED"] = str(run.seed)
         print(f"\n== Credential: {credential.kind} (seed {run.seed})", flush=True)
         return subprocess.run(command, cwd=ROOT, env=os.environ | variables, check=False).returncode == 0
 

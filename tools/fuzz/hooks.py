@@ -35,6 +35,7 @@ from tools.fuzz.credentials import Credential, is_guarded
 from tools.fuzz.fixtures.call_fixtures import open_call_fixtures
 from tools.fuzz.fixtures.organization import OrganizationFixture
 from tools.fuzz.fixtures.per_call import WITH_CREDENTIAL, WITHOUT_CREDENTIAL
+from tools.fuzz.thinning import Thinning
 from tools.sandbox.clients import Client
 
 WEBHOOK_SECRET = os.environ["FUZZ_WEBHOOK_SECRET"]
@@ -44,6 +45,7 @@ TALLY = Path(os.environ["FUZZ_TALLY"])
 CONTRACT = load_contract()
 EXAMPLE_KEY = CONTRACT.document["components"]["parameters"]["IdempotencyKey"]["example"]
 RUN, NUMBERS = os.getpid(), itertools.count()
+THINNING = Thinning(int(os.environ["FUZZ_THINNED"])) if "FUZZ_THINNED" in os.environ else None
 SANDBOX = json.loads(os.environ["FUZZ_SANDBOX"])
 ORGANIZATION = OrganizationFixture(Client(SANDBOX["baseUrl"], SANDBOX["keys"]["all"]), SANDBOX["repositories"])
 CALL_FIXTURES = open_call_fixtures(SANDBOX["databaseUrl"], SANDBOX["id"], SANDBOX["baseUrl"])
@@ -166,6 +168,13 @@ def header(response: Response, name: str) -> str | None:
     values = response.headers.get(name, [])
     assert len(values) < 2, f"{name} is there {len(values)} times"
     return values[0] if values else None
+
+
+@schemathesis.hook
+def filter_case(context: HookContext, case: Case[Any]) -> bool:
+    """Return False for most cases of the coverage phase in a quick run."""
+    operation = operation_of(case)
+    return THINNING is None or THINNING.keeps(operation.id, case, refused=not CREDENTIAL.may_call(operation))
 
 
 @schemathesis.hook

@@ -13,7 +13,7 @@ from tests.faults.suite.trial import Fault
 from tools.fake_github.model import checks
 from tools.fake_github.model.world import Actor
 
-pytestmark = [pytest.mark.check, pytest.mark.slow(350)]
+pytestmark = [pytest.mark.check, pytest.mark.slow(180)]
 
 
 @each_fault(of_servers=False)

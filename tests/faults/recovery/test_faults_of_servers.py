@@ -8,7 +8,7 @@ from tests.faults.recovery.quick_faults import assert_recovers, each_fault
 from tests.faults.suite.stack import Stack
 from tests.faults.suite.trial import Fault
 
-pytestmark = [pytest.mark.check, pytest.mark.slow(190)]
+pytestmark = [pytest.mark.check, pytest.mark.slow(130)]
 
 
 @each_fault(of_servers=True)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tools.embedded.processes import Program, session_members, start_child, stop_child, tail
+from tests.faults.suite.fork_server import ForkServer
+from tools.embedded.processes import Child, Program, session_members, start_child, stop_child, tail
 
 ROOT = Path(__file__).resolve().parents[3]
 SHIFTED_CLOCK = Path(__file__).with_name("shifted_clock")
@@ -21,14 +22,21 @@ class Process:
     """One program of the service; it can be started again under the same name."""
 
     def __init__(
-        self, name: str, arguments: Arguments, environment: Mapping[str, str], log: Path, directory: Path = ROOT
+        self,
+        name: str,
+        arguments: Arguments,
+        environment: Mapping[str, str],
+        log: Path,
+        directory: Path = ROOT,
+        fork_server: ForkServer | None = None,
     ) -> None:
         self.name, self.log = name, log
         self.directory = directory
         """Whose code the next start runs."""
         self.environment = {**os.environ, **environment, "PYTHONUNBUFFERED": "1"}
-        self._arguments = [sys.executable, "-m", *arguments]
-        self._child: subprocess.Popen[bytes] | None = None
+        self._arguments = arguments
+        self._fork_server = fork_server
+        self._child: Child | None = None
         self._clock_shift = 0.0
         self._hangs = False
 
@@ -47,9 +55,13 @@ class Process:
         """Start it, unless it runs."""
         if not self.runs:
             environment = {**self.environment, **self._clock()}
-            program = Program(self._arguments, environment, directory=self.directory, stop_signal=signal.SIGKILL)
-            with self.log.open("ab") as log:
-                self._child = start_child(program, log)
+            if self._fork_server and self.directory == ROOT and not self._clock_shift:
+                self._child = self._fork_server.start(Program(self._arguments, environment, ROOT), self.log)
+            else:
+                command = [sys.executable, "-m", *self._arguments]
+                program = Program(command, environment, directory=self.directory, stop_signal=signal.SIGKILL)
+                with self.log.open("ab") as log:
+                    self._child = start_child(program, log)
             self._hangs = False
 
     def set_clock(self, shift: float) -> None:

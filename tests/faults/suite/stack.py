@@ -1,13 +1,12 @@
 """The whole service around a simulated GitHub and Stripe, with a wire between every process and every server.
 
 PostgreSQL, Redis, the API (gunicorn) and two workers are real processes; GitHub and Stripe are served over real HTTP by
-this one. Without Redis nothing wakes the workers.
+this one. Without Redis nothing wakes the workers. In a quick run a fork server starts the API and the workers.
 """
 
 import os
 import shutil
 import signal
-import socket
 import tempfile
 import threading
 import time
@@ -22,6 +21,7 @@ import requests
 
 from app.commands.migrate import migrate
 from app.database import ROLES as DATABASE_ROLES
+from tests.faults.suite.fork_server import ForkServer
 from tests.faults.suite.identity import STRIPE_SECRET, WEBHOOK_SECRET, make_identity
 from tests.faults.suite.processes import HUNG_THREAD, ROOT, Process, wait_until
 from tests.faults.suite.protocols import Statements
@@ -44,6 +44,7 @@ from tools.fake_stripe import serve as serve_stripe
 from tools.mailbox import Handle as MailHandle
 from tools.mailbox import Mailbox
 from tools.mailbox import serve as serve_mail
+from tools.sandbox.settings import free_port
 
 POSTGRES = {"fsync": "off", "full_page_writes": "off"}
 """Faster, and as safe as ever against the death of processes: only a machine that loses power would lose data."""
@@ -73,7 +74,6 @@ class Stack:
     """Whether there is a Redis at all."""
     quick: bool
     """Whether time that would only be waited for is skipped."""
-    """Whether the release is one whose workers do not sweep."""
     wires: dict[tuple[str, str], Wire] = field(default_factory=dict)
     """By process and server: `wires["worker-1", "postgres"]`."""
     processes: dict[str, Process] = field(default_factory=dict)
@@ -278,6 +278,9 @@ def running(
         home = Path(exit_stack.enter_context(tempfile.TemporaryDirectory(prefix="change-freeze-faults-", dir="/tmp")))
         exit_stack.callback(_keep_logs, home)
         home.chmod(0o711)  # the unprivileged account of the servers passes through
+        fork_server = ForkServer(home / "fork_server.log") if quick else None
+        if fork_server:
+            exit_stack.callback(fork_server.stop)
         postgres = EmbeddedPostgres(home / "postgres")
         postgres.settings = {**postgres.settings, **POSTGRES}
         exit_stack.callback(postgres.stop)
@@ -308,7 +311,7 @@ def running(
         if release is not None:
             downgrade(stack.postgres.url("postgres"), release.revision)
         exit_stack.callback(_end, stack)
-        _make_processes(stack, identity.environment, release.directory if release else ROOT)
+        _make_processes(stack, identity.environment, release.directory if release else ROOT, fork_server)
         if pooled:
             pooler = exit_stack.enter_context(PgBouncer(home / "pgbouncer", postgres, LOGIN, "postgres"))
             for process in stack.processes.values():
@@ -335,8 +338,8 @@ def _lay_wires(stack: Stack) -> None:
             stack.wires[role, f"fake_{name.lower()}"] = wire
 
 
-def _make_processes(stack: Stack, identity: dict[str, str], directory: Path) -> None:
-    stack.api_port = _free_port()
+def _make_processes(stack: Stack, identity: dict[str, str], directory: Path, fork_server: ForkServer | None) -> None:
+    stack.api_port = free_port()
     stack.github.settings.webhook_url = f"{stack.address}/webhooks/github"
     stack.stripe.settings.webhook_url = f"{stack.address}/webhooks/stripe"
     stack.slack.settings.request_url = f"{stack.address}/webhooks/slack"
@@ -368,14 +371,8 @@ def _make_processes(stack: Stack, identity: dict[str, str], directory: Path) -> 
         }
         if role != "api":
             environment["PYTHONPATH"] = str(HUNG_THREAD)
-        stack.processes[role] = Process(role, arguments, environment, stack.home / f"{role}.log", directory)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        log = stack.home / f"{role}.log"
+        stack.processes[role] = Process(role, arguments, environment, log, directory, fork_server)
 
 
 def _keep_logs(home: Path) -> None:

@@ -12,8 +12,10 @@ from sqlalchemy import select, tuple_
 from models.checks import Check
 from models.pull_requests import HeadCheck, PullRequest
 from models.repositories import Repository, WatchedBranch
+from models.schedule_queries import planned_windows
 from rules.freezes.blocking import Blocking
 from rules.freezes.verdict import CoveringFreeze, MergeCandidate, Verdict, judge_for_pattern
+from rules.time.planned_windows import PlannedWindow
 from services.core.unit_of_work import UnitOfWork
 from services.github_access.failures import RATE_LIMIT_CODES
 from services.repositories.tracked_pull_requests import TrackedPullRequest, is_base
@@ -24,7 +26,6 @@ from services.verdicts.facts import (
     FreezesByBranch,
     active_exceptions,
     freezes_of,
-    planned_freezes,
     readable_exceptions,
 )
 
@@ -39,8 +40,8 @@ class PullRequestFacts:
     """The open pull requests on each head, whatever their base."""
     freezes: FreezesByBranch
     exceptions: ActiveExceptions
-    planned: FreezesByBranch
-    """The freezes that planned windows will start on each branch."""
+    planned: Mapping[str, Sequence[PlannedWindow]]
+    """The planned windows of each branch."""
     checks: Mapping[tuple[str, str, str], HeadCheck]
     """By repository, head and name: the checks that are recorded as written."""
     closed: ClosedPatterns
@@ -133,7 +134,7 @@ def read_facts(uow: UnitOfWork, rows: Sequence[TrackedPullRequest], *, planned: 
     patterns = {(row.branch.repository_id, row.branch.pattern_check_name) for row in rows}
     freezes, closed = freezes_of(uow, branch_ids, {(of, name) for of, name in patterns if name is not None})
     exceptions = active_exceptions(uow.session, freezes, uow.now)
-    coming = planned_freezes(uow.session, branch_ids, uow.now) if planned else {}
+    coming = planned_windows(uow.session, branch_ids, uow.now) if planned else {}
     checks, failing = _written_checks(uow, rows), _failing(uow, rows)
     return PullRequestFacts(siblings, freezes, exceptions, coming, checks, closed, failing)
 

@@ -92,9 +92,11 @@ def list_occurrences(uow: UnitOfWork, limit: int, cursor: str | None, **filters:
     return occurrences.list_occurrences(uow, wanted, cursor, limit)
 
 
-def get_schedule_calendar(uow: UnitOfWork, month: str, timezone: str | None, **filters: str | None) -> object:
+def get_schedule_calendar(
+    uow: UnitOfWork, month: str, timezone: str | None, *, whole_weeks: bool, **filters: str | None
+) -> object:
     """Return the calendar of a month."""
-    return month_calendar.calendar_of(uow, month, timezone, ScheduleFilters(**filters))
+    return month_calendar.calendar_of(uow, month, timezone, ScheduleFilters(**filters), whole_weeks=whole_weeks)
 
 
 def import_schedules(uow: UnitOfWork, body: dict[str, Any]) -> object:

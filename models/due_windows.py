@@ -102,7 +102,7 @@ def due_on_branches(session: Session, branch_ids: Collection[str], now: datetime
         branches[organization_id].append(NamedBranch(FreezableBranch(*facts), references))
         if not exceptions_allowed:
             without_exceptions.add(facts[0])
-    found: dict[str, list[DueWindow]] = {}
+    found: dict[str, Sequence[DueWindow]] = {}
     for organization_id, of_organization in windows.items():
         found |= due_by_branch(branches[organization_id], of_organization)
     for branch_id in without_exceptions & found.keys():

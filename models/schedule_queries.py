@@ -65,10 +65,12 @@ def planned_windows(
 
     Three statements: the branches, the next window of each schedule, and all windows of the schedules that cover any.
     """
+    if not branch_ids:
+        return {}
     by_organization: dict[str, list[NamedBranch]] = defaultdict(list)
     for organization_id, *facts, references in session.execute(text(_BRANCHES), {"ids": list(branch_ids)}):
         by_organization[organization_id].append(NamedBranch(FreezableBranch(*facts), references))
-    found: dict[str, list[PlannedWindow]] = {}
+    found: dict[str, Sequence[PlannedWindow]] = {}
     for organization_id, branches in by_organization.items():
         rows = session.execute(text(NEXT_WINDOWS), {"organization": organization_id, "now": now})
         first = windows_by_branch(branches, [PlannedWindow(*row) for row in rows])

@@ -7,7 +7,11 @@ the pull request pages. It evaluates one instant; it has no clock.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from heapq import merge
+from operator import itemgetter
 from typing import Literal
+
+from rules.time.planned_windows import PlannedWindow
 
 Conclusion = Literal["success", "failure"]
 _ALWAYS = datetime.min.replace(tzinfo=UTC)
@@ -57,11 +61,11 @@ class MergeCandidate:
     excepted: frozenset[str] = frozenset()
     members_known: bool = True
     grants: Sequence[Grant] = ()
-    planned: Sequence[CoveringFreeze] = ()
-    """The freezes that planned windows will start on its branch, with the instants of these windows."""
+    planned: Sequence[PlannedWindow] = ()
+    """The planned windows that will freeze its branch, earliest first."""
 
     def blocked_spans(self) -> Iterator[tuple[datetime, datetime]]:
-        """Yield from when until when each freeze blocks the candidate, if nothing happens that is not planned.
+        """Yield, by their starts, from when until when freezes block the candidate, if nothing unplanned happens.
 
         A freeze in force blocks from `datetime.min` on, and one without an end until `datetime.max`. One that is
         excepted blocks once a pull request has no exception any more.
@@ -73,15 +77,15 @@ class MergeCandidate:
         first_expiries: dict[str, datetime] = {}
         for (freeze_id, _), expires_at in expiries.items():
             first_expiries[freeze_id] = min(first_expiries.get(freeze_id, _NEVER), expires_at)
-        spans = [(_ALWAYS, freeze) for freeze in self.freezes] + [
-            (freeze.started_at, freeze) for freeze in self.planned
-        ]
-        for start, freeze in spans:
+        in_force = []
+        for freeze in self.freezes:
             is_excepted = self.members_known and freeze.id in self.excepted
-            begin = max(start, first_expiries.get(freeze.id, _NEVER)) if is_excepted else start
+            begin = first_expiries.get(freeze.id, _NEVER) if is_excepted else _ALWAYS
             end = freeze.ends_at or _NEVER
             if begin < end:
-                yield begin, end
+                in_force.append((begin, end))
+        to_come = ((window.starts_at, window.ends_at) for window in self.planned)
+        yield from merge(sorted(in_force), to_come, key=itemgetter(0))
 
     def blocking(self) -> list[CoveringFreeze]:
         """Return the freezes that block this candidate."""
@@ -144,9 +148,12 @@ def judge(candidates: Iterable[MergeCandidate]) -> Verdict:
 
 
 def _next_change(candidates: Iterable[MergeCandidate]) -> datetime | None:
-    """Return when the conclusion changes next; None if it does not, or no end is known."""
+    """Return when the conclusion changes next; None if it does not, or no end is known.
+
+    Windows that begin after that are not looked at: there may be hundreds for each candidate.
+    """
     until, allowed = _ALWAYS, True
-    for begin, end in sorted(span for candidate in candidates for span in candidate.blocked_spans()):
+    for begin, end in merge(*(candidate.blocked_spans() for candidate in candidates), key=itemgetter(0)):
         if begin == _ALWAYS:
             allowed = False
         elif allowed:
@@ -154,7 +161,9 @@ def _next_change(candidates: Iterable[MergeCandidate]) -> datetime | None:
         elif begin > until:
             break
         until = max(until, end)
-    return None if allowed or until == _NEVER else until
+        if until == _NEVER:
+            return None
+    return None if allowed else until
 
 
 def judge_for_pattern(

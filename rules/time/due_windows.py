@@ -36,7 +36,7 @@ class DueWindow(PlannedWindow):
         return Actor("schedule", self.schedule_id, self.schedule_name)
 
 
-def due_by_branch(branches: Iterable[NamedBranch], windows: Iterable[DueWindow]) -> dict[str, list[DueWindow]]:
+def due_by_branch(branches: Iterable[NamedBranch], windows: Iterable[DueWindow]) -> dict[str, Sequence[DueWindow]]:
     """Return the windows that cover each branch, by its id, earliest first."""
     return windows_by_branch(branches, filter(_can_begin, windows))
 

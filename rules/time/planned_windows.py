@@ -16,7 +16,7 @@ from rules.time.schedule_overlaps import BranchIndex, named_repositories
 
 @dataclass(frozen=True, slots=True)
 class PlannedWindow:
-    """A window of an enabled schedule that has not begun."""
+    """A window of an enabled schedule that has not begun; all windows of a schedule have its scope."""
 
     id: str
     """The id of its occurrence."""
@@ -44,21 +44,34 @@ def first_start(branches: Iterable[NamedBranch], windows: Iterable[PlannedWindow
     return next((window.starts_at for window in in_order if any(True for _ in matcher.covered(window))), None)
 
 
-def windows_by_branch(branches: Iterable[NamedBranch], windows: Iterable[Window]) -> dict[str, list[Window]]:
-    """Return the windows that cover each branch, by its id, earliest first."""
+def windows_by_branch(branches: Iterable[NamedBranch], windows: Iterable[Window]) -> dict[str, Sequence[Window]]:
+    """Return the windows that cover each branch, by its id, earliest first.
+
+    Branches that the same schedules cover have one list in common: there may be hundreds of windows and of branches.
+    """
     in_order = sorted(windows, key=lambda window: window.starts_at)
     matcher = _Matcher(branches, in_order)
-    found: dict[str, list[Window]] = defaultdict(list)
-    for window in in_order:
+    covering: dict[str, list[str]] = defaultdict(list)
+    for window in {window.schedule_id: window for window in in_order}.values():
         for branch in matcher.covered(window):
-            found[branch.branch_id].append(window)
+            covering[branch.branch_id].append(window.schedule_id)
+    lists: dict[frozenset[str], Sequence[Window]] = {}
+    found: dict[str, Sequence[Window]] = {}
+    for branch_id, listed in covering.items():
+        schedules = frozenset(listed)
+        if schedules not in lists:
+            lists[schedules] = [window for window in in_order if window.schedule_id in schedules]
+        found[branch_id] = lists[schedules]
     return found
 
 
 def end_of_cover(since: datetime, spans: Iterable[tuple[datetime, datetime | None]]) -> datetime | None:
-    """Return the first instant from `since` on that no span covers; None if an open-ended one covers all of them."""
+    """Return the first instant from `since` on that no span covers; None if an open-ended one covers all of them.
+
+    Spans that begin later than `since` come last, in the order of their starts: those after a gap are not looked at.
+    """
     until = since
-    for start, end in sorted(spans, key=lambda span: span[0]):
+    for start, end in spans:
         if start > until:
             break
         if end is None:

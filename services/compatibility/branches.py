@@ -101,7 +101,7 @@ def _schedules_to_read(rows: Sequence[Row]) -> set[str]:
     return {window.schedule_id for window in _of_branch(rows, next_windows(rows))}
 
 
-def _of_branch(rows: Sequence[Row], windows: Sequence[PlannedWindow]) -> list[PlannedWindow]:
+def _of_branch(rows: Sequence[Row], windows: Sequence[PlannedWindow]) -> Sequence[PlannedWindow]:
     if not windows:
         return []
     return windows_by_branch([named_branch(rows[0])], windows).get(rows[0]["branch_id"], [])

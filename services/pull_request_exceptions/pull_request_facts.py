@@ -5,6 +5,7 @@ What is shown of a pull request is decided as the reconciler decides it (`servic
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 from sqlalchemy import select, tuple_
@@ -12,8 +13,10 @@ from sqlalchemy import select, tuple_
 from models.checks import Check
 from models.pull_requests import HeadCheck, PullRequest
 from models.repositories import Repository, WatchedBranch
+from models.schedule_queries import planned_windows
 from rules.freezes.blocking import Blocking
 from rules.freezes.verdict import CoveringFreeze, MergeCandidate, Verdict, judge_for_pattern
+from rules.time.planned_windows import PlannedWindow
 from services.core.unit_of_work import UnitOfWork
 from services.github_access.failures import RATE_LIMIT_CODES
 from services.repositories.tracked_pull_requests import TrackedPullRequest, is_base
@@ -24,7 +27,6 @@ from services.verdicts.facts import (
     FreezesByBranch,
     active_exceptions,
     freezes_of,
-    planned_freezes,
     readable_exceptions,
 )
 
@@ -39,8 +41,8 @@ class PullRequestFacts:
     """The open pull requests on each head, whatever their base."""
     freezes: FreezesByBranch
     exceptions: ActiveExceptions
-    planned: FreezesByBranch
-    """The freezes that planned windows will start on each branch."""
+    planned: Mapping[str, Sequence[PlannedWindow]]
+    """The planned windows of each branch."""
     checks: Mapping[tuple[str, str, str], HeadCheck]
     """By repository, head and name: the checks that are recorded as written."""
     closed: ClosedPatterns
@@ -128,14 +130,26 @@ def read_facts(uow: UnitOfWork, rows: Sequence[TrackedPullRequest], *, planned: 
 
     Without `planned`, the windows to come are left out: what is blocked now does not depend on them.
     """
+    facts = read_verdict_facts(uow, rows)
+    coming = planned_windows(uow.session, _branch_ids(rows, facts.siblings), uow.now) if planned else {}
+    return replace(facts, planned=coming, checks=_written_checks(uow, rows), failing=_failing(uow, rows))
+
+
+def read_verdict_facts(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> PullRequestFacts:
+    """Return of the facts of pull requests only what decides whether they may be merged now."""
     siblings = _siblings(uow, rows)
-    branch_ids = {row.branch.id for row in rows} | {row.branch.id for group in siblings.values() for row in group}
+    branch_ids = _branch_ids(rows, siblings)
     patterns = {(row.branch.repository_id, row.branch.pattern_check_name) for row in rows}
     freezes, closed = freezes_of(uow, branch_ids, {(of, name) for of, name in patterns if name is not None})
     exceptions = active_exceptions(uow.session, freezes, uow.now)
-    coming = planned_freezes(uow.session, branch_ids, uow.now) if planned else {}
-    checks, failing = _written_checks(uow, rows), _failing(uow, rows)
-    return PullRequestFacts(siblings, freezes, exceptions, coming, checks, closed, failing)
+    return PullRequestFacts(siblings, freezes, exceptions, {}, {}, closed, failing=())
+
+
+def _branch_ids(
+    rows: Sequence[TrackedPullRequest], siblings: Mapping[tuple[str, str], Sequence[TrackedPullRequest]]
+) -> set[str]:
+    """Return the ids of the branches that pull requests and the others on their heads go into."""
+    return {row.branch.id for row in chain(rows, *siblings.values())}
 
 
 def _siblings(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> dict[tuple[str, str], list[TrackedPullRequest]]:

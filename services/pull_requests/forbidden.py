@@ -6,7 +6,7 @@ repository, branch and number, and those with another verdict are left out. A pa
 stored, and besides as many pull requests as exceptions let in.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,15 @@ from models.due_windows import branches_of_due, find_due
 from models.freezes import FreezeTarget
 from models.queries import any_of, frozen_branches, unprotected_branches
 from models.repositories import WatchedBranch
+from rules.freezes.verdict import deciding, judge
 from services.core.lookups import get_branch, get_freeze
 from services.core.pagination import Page, read_cursor, sign_cursor
 from services.core.rotated_secrets import CursorSecret
 from services.core.unit_of_work import UnitOfWork
+from services.pull_request_exceptions.pull_request_facts import read_verdict_facts
 from services.pull_requests.views import views
 from services.repositories.repositories import get_visible
-from services.repositories.tracked_pull_requests import tracked
+from services.repositories.tracked_pull_requests import TrackedPullRequest, tracked
 
 _OPERATION = "list_forbidden_pull_requests"
 BATCH_SIZE = 50
@@ -58,20 +60,27 @@ def list_forbidden(uow: UnitOfWork, filters: ForbiddenFilters, cursor: str | Non
     position = _FIRST if cursor is None else read_cursor(secrets, bound, cursor)
     branch_ids = _branches(uow, filters)
     size = max(limit + 1, BATCH_SIZE)
-    found: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    found: list[tuple[tuple[Any, ...], TrackedPullRequest]] = []
     while len(found) <= limit:
         names = dict(zip(("repository", "branch", "number"), position, strict=True))
         rows = uow.session.execute(_OPEN, {"branches": branch_ids, "size": size, **names}).all()
         by_id = {row.pull.id: row for row in tracked(uow, [row.id for row in rows])}
         ordered = [by_id[row.id] for row in rows if row.id in by_id]
         places = {row.id: tuple(row)[1:] for row in rows}
-        found += [(places[view["id"]], view) for view in views(uow, ordered) if view["verdict"] == "blocked"]
+        found += [(places[row.pull.id], row) for row in _forbidden(uow, ordered)]
         if len(rows) < size:
             break
         position = tuple(rows[-1])[1:]
     more = len(found) > limit
     shown = found[:limit]
-    return Page([view for _, view in shown], sign_cursor(secrets, bound, shown[-1][0]) if more else None)
+    data = views(uow, [row for _, row in shown])
+    return Page(data, sign_cursor(secrets, bound, shown[-1][0]) if more else None)
+
+
+def _forbidden(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> list[TrackedPullRequest]:
+    """Return those of open pull requests whose verdict is `blocked`, in their order."""
+    facts = read_verdict_facts(uow, rows)
+    return [row for row in rows if deciding(judge(facts.candidates(row)), facts.pattern_verdict(row)).blocking]
 
 
 def _branches(uow: UnitOfWork, filters: ForbiddenFilters) -> list[str]:

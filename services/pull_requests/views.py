@@ -7,6 +7,7 @@ the same rules: a head that several pull requests share under one check name is 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import select, tuple_
@@ -16,7 +17,7 @@ from models.exceptions import PullRequestException
 from models.queries import audiences, exception_states
 from rules.freezes.check_text import EVERYWHERE, Audience, summary, title
 from rules.freezes.verdict import CoveringFreeze, Verdict, deciding, judge
-from rules.time.planned_windows import end_of_cover
+from rules.time.planned_windows import PlannedWindow, end_of_cover
 from rules.web_addresses import WebOrigin
 from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.pull_request_facts import PullRequestFacts, read_facts
@@ -153,10 +154,11 @@ def _view(
 
 
 def _frozen_until(
-    covering: Sequence[CoveringFreeze], planned: Sequence[CoveringFreeze], now: datetime
+    covering: Sequence[CoveringFreeze], planned: Sequence[PlannedWindow], now: datetime
 ) -> datetime | None:
     """Return until when a branch is frozen, with the windows that follow; None if it is not, or no end is known."""
-    return end_of_cover(now, [(one.started_at, one.ends_at) for one in (*covering, *planned)]) if covering else None
+    to_come = ((window.starts_at, window.ends_at) for window in planned)
+    return end_of_cover(now, chain([(one.started_at, one.ends_at) for one in covering], to_come)) if covering else None
 
 
 def _blocking(

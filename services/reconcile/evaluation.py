@@ -13,8 +13,10 @@ from sqlalchemy import ARRAY, Text, and_, bindparam, func, select, text
 from integrations.github import CheckState
 from models.pull_requests import HeadCheck
 from models.queries import audiences
+from models.schedule_queries import planned_windows
 from rules.freezes.check_text import EVERYWHERE, SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, Audience, summary, title
-from rules.freezes.verdict import Conclusion, CoveringFreeze, MergeCandidate, Verdict, judge, judge_for_pattern
+from rules.freezes.verdict import Conclusion, MergeCandidate, Verdict, judge, judge_for_pattern
+from rules.time.planned_windows import PlannedWindow
 from rules.web_addresses import WebOrigin
 from services.core.database_identity import IS_CONFIRMED
 from services.core.plan_grants import plan_grants
@@ -27,7 +29,6 @@ from services.verdicts.facts import (
     FreezesByBranch,
     active_exceptions,
     freezes_of,
-    planned_freezes,
 )
 
 TEXT_ONLY_PENALTY = 10
@@ -84,8 +85,8 @@ def summary_hash(heading: str, body: str) -> str:
 class TextFacts:
     """What the texts of checks name besides freezes and exceptions: read once a pass for each frozen branch."""
 
-    planned: dict[str, Sequence[CoveringFreeze]] = field(default_factory=dict)
-    """The freezes that planned windows will start on frozen branches: until when the text says they are frozen."""
+    planned: dict[str, Sequence[PlannedWindow]] = field(default_factory=dict)
+    """The planned windows of frozen branches: until when the text says they are frozen."""
     audiences: dict[str, Audience] = field(default_factory=dict)
     """For whom the checks of each repository are written."""
     branches: set[str] = field(default_factory=set)
@@ -95,7 +96,7 @@ class TextFacts:
         """Read what is missing of frozen branches, which these heads have."""
         if missing := set(frozen) - self.branches:
             self.branches |= missing
-            self.planned.update(planned_freezes(uow.session, list(missing), uow.now))
+            self.planned.update(planned_windows(uow.session, list(missing), uow.now))
             organizations = {head.key.repository_id: head.organization_id for head in heads}
             grants = plan_grants(uow, set(organizations.values()))
             for repository_id, audience in audiences(uow.session, organizations, uow.ports[WebOrigin].url).items():

@@ -34,17 +34,23 @@ Boundaries = Mapping[str, Sequence[datetime]]
 
 
 def calendar_of(
-    uow: UnitOfWork, month: str, timezone: str | None, filters: ScheduleFilters = NO_FILTERS
+    uow: UnitOfWork,
+    month: str,
+    timezone: str | None,
+    filters: ScheduleFilters = NO_FILTERS,
+    *,
+    whole_weeks: bool = False,
 ) -> dict[str, Any]:
     """Return the days of a month (`2026-12`), each with the occurrences that touch it.
 
+    With `whole_weeks`, the days that complete its weeks, from Monday on, come before and after them.
     Days are those of the given time zone, or else of each schedule's own. Deleted schedules are included.
     Raise `invalid_timezone`, `schedule_not_found`, `repository_not_found`.
     """
     if timezone is not None:
         check_zone(timezone, "timezone")
     schedule_ids = matching_schedules(uow, filters)
-    days = _days(month)
+    days = _days(month, whole_weeks=whole_weeks)
     zones = [timezone] if timezone is not None else _zones(uow)
     boundaries = {zone: _day_boundaries(days, ZoneInfo(zone)) for zone in zones}
     later = _later(uow, boundaries, timezone, schedule_ids)
@@ -79,10 +85,12 @@ def _later(
     return touched
 
 
-def _days(month: str) -> list[date]:
+def _days(month: str, *, whole_weeks: bool) -> list[date]:
     first = date.fromisoformat(f"{month}-01")
-    days = [first + timedelta(days=number) for number in range(31)]
-    return [day for day in days if day.month == first.month]
+    end = (first + timedelta(days=31)).replace(day=1)
+    if whole_weeks:
+        first, end = first - timedelta(days=first.weekday()), end + timedelta(days=-end.weekday() % 7)
+    return [first + timedelta(days=number) for number in range((end - first).days)]
 
 
 def _zones(uow: UnitOfWork) -> Sequence[str]:

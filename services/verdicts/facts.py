@@ -1,4 +1,4 @@
-"""The facts that verdicts follow from: the freezes of branches, planned freezes, active exceptions, closed patterns.
+"""The facts that verdicts follow from: the freezes of branches, active exceptions, closed patterns.
 
 The reconciler decides from them what to write; everything that shows a verdict reads the same ones. Exceptions that
 cannot be read allow nothing: freezes go on blocking, and the check says why.
@@ -12,7 +12,6 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from models.queries import ActiveException, covering_freezes, select_active_exceptions, unprotected_branches
-from models.schedule_queries import planned_windows
 from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate
 from services.core.savepoints import in_savepoint
 from services.core.unit_of_work import UnitOfWork
@@ -108,13 +107,3 @@ def readable_exceptions(session: Session, freezes: FreezesByBranch, now: datetim
     for row in found:
         rows[row.branch_id, row.number].append(row)
     return ActiveExceptions(rows)
-
-
-def planned_freezes(session: Session, branch_ids: Collection[str], now: datetime) -> FreezesByBranch:
-    """Return the freezes that planned windows will start on each of the branches, by its id."""
-    found = planned_windows(session, branch_ids, now) if branch_ids else {}
-    distinct = {window.id: window for windows in found.values() for window in windows}
-    freezes = {
-        window.id: CoveringFreeze(window.id, "", window.starts_at, window.ends_at) for window in distinct.values()
-    }
-    return {branch_id: [freezes[window.id] for window in windows] for branch_id, windows in found.items()}

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from flask import Response
+from flask import Response, g
 
 from rules import web_addresses
 from web.dashboard.page import DashboardPage, filters
@@ -34,13 +34,19 @@ class Attention(DashboardPage):
     path = section = web_addresses.ATTENTION
 
     def get(self) -> Response:
-        """Show the items of each severity, or of the one that the address names."""
+        """Show the items of each severity that the frame counts any of, or of the one that the address names."""
         chosen = filters("severity").get("severity", "")
-        shown = [each for each in SEVERITIES if each.name == chosen] or SEVERITIES
-        limit, place = (_MAX_ROWS, filters("cursor")) if chosen else (_MAX_ROWS_OF_GROUP, {})
-        queries: list[dict[str, str | int]] = [
-            {"limit": limit, "severity": chosen or each.name, **place} for each in shown
-        ]
-        lists = self.read(*(Call("list_attention_items", query=query) for query in queries))
-        groups = [group for group in zip(shown, lists, strict=True) if group[1]["data"]]
+        named = [each for each in SEVERITIES if each.name == chosen]
+        if chosen:
+            lists = self.read(_list(chosen, _MAX_ROWS, **filters("cursor")))
+        else:
+            self.read()
+            overview = g.frame["frame_overview"]
+            named = [each for each in SEVERITIES if overview is None or overview["attention"][each.name]]
+            lists = self.read_part(*(_list(each.name, _MAX_ROWS_OF_GROUP) for each in named))
+        groups = [group for group in zip(named, lists, strict=True) if group[1]["data"]]
         return self.show("attention.html", groups=groups, severity=chosen, severities=SEVERITIES)
+
+
+def _list(severity: str, limit: int, **place: str) -> Call:
+    return Call("list_attention_items", query={"limit": limit, "severity": severity, **place})

@@ -164,6 +164,16 @@ class TestGetScheduleCalendar:
         assert {one for found in days.values() for one in found} == {row.id}
         assert month(acme.key(), "2031-07") == {}
 
+    def test_calendar_shows_whole_weeks_if_asked(self, acme: Tenant, session: Session, schedule: Schedule) -> None:
+        before, after = (add(session, schedule, f"{day}T12:00", f"{day}T13:00") for day in ("2031-04-28", "2031-06-01"))
+        add(session, schedule, "2031-04-27T12:00", "2031-04-27T13:00")
+        add(session, schedule, "2031-06-02T12:00", "2031-06-02T13:00")
+        assert month(acme.key(), "2031-05", timezone="UTC", wholeWeeks="false") == {}
+        found = month(acme.key(), "2031-05", timezone="UTC", wholeWeeks="true")
+        assert found == {"2031-04-28": [before.id], "2031-06-01": [after.id]}
+        begins_on_monday = acme.key().get("/v1/schedules/calendar", month="2027-02", wholeWeeks="true").json()["days"]
+        assert [day["date"] for day in begins_on_monday] == [f"2027-02-{number:02}" for number in range(1, 29)]
+
     def test_calendar_shows_an_empty_window_on_its_day(
         self, acme: Tenant, session: Session, schedule: Schedule
     ) -> None:

@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate, judge, judge_for_pattern
+from rules.time.planned_windows import PlannedWindow
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -19,6 +20,10 @@ def freeze(name: str) -> CoveringFreeze:
 
 def timed(name: str, start: int, end: int) -> CoveringFreeze:
     return CoveringFreeze(name, f"Because of {name}", NOON + start * HOUR, NOON + end * HOUR)
+
+
+def window(start: int, end: int) -> PlannedWindow:
+    return PlannedWindow(f"occ_{start}", "sch_1", {"type": "organization"}, NOON + start * HOUR, NOON + end * HOUR)
 
 
 A, B = freeze("frz_a"), freeze("frz_b")
@@ -82,10 +87,10 @@ def test_verdict_names_blocking_freezes_and_branches(
 @pytest.mark.parametrize(
     ("claim", "expected"),
     [
-        pytest.param(MergeCandidate("main", 1, (), planned=(timed("occ_1", 1, 2),)), 1, id="a window begins"),
+        pytest.param(MergeCandidate("main", 1, (), planned=(window(1, 2),)), 1, id="a window begins"),
         pytest.param(MergeCandidate("main", 1, (timed("frz_1", -1, 1),)), 1, id="a freeze ends"),
         pytest.param(
-            MergeCandidate("main", 1, (timed("frz_1", -1, 1),), planned=(timed("occ_1", 1, 2), timed("occ_2", 3, 4))),
+            MergeCandidate("main", 1, (timed("frz_1", -1, 1),), planned=(window(1, 2), window(3, 4))),
             2,
             id="a window follows at once",
         ),
@@ -96,7 +101,7 @@ def test_verdict_names_blocking_freezes_and_branches(
                 (timed("frz_1", -1, 1),),
                 frozenset({"frz_1"}),
                 grants=(Grant("frz_1", 1, "Ada", None),),
-                planned=(timed("occ_1", 2, 3),),
+                planned=(window(2, 3),),
             ),
             2,
             id="an exception of a freeze is none of a later window",
@@ -112,7 +117,7 @@ def test_verdict_names_blocking_freezes_and_branches(
             1,
             id="the exception of one member of a queue ends",
         ),
-        pytest.param(MergeCandidate("main", 1, (A,), planned=(timed("occ_1", 1, 2),)), None, id="a person ends it"),
+        pytest.param(MergeCandidate("main", 1, (A,), planned=(window(1, 2),)), None, id="a person ends it"),
     ],
 )
 def test_verdict_knows_its_next_change(claim: MergeCandidate, expected: int | None) -> None:
@@ -210,7 +215,7 @@ HOURS = 6
 _AHEAD = st.integers(1, HOURS).map(lambda hour: NOON + hour * HOUR)
 _ENDS = st.none() | _AHEAD
 _IN_FORCE = st.builds(CoveringFreeze, st.sampled_from(["frz_a", "frz_b"]), st.just("In force"), st.just(NOON), _ENDS)
-_WINDOW = st.builds(CoveringFreeze, st.sampled_from(["frz_c", "frz_d"]), st.just("Planned"), _AHEAD, _ENDS)
+_WINDOW = st.sampled_from([window(start, end) for end in range(2, HOURS + 1) for start in range(1, end)])
 _TIMED_CANDIDATES = st.builds(
     MergeCandidate,
     branch=st.just("main"),
@@ -221,7 +226,7 @@ _TIMED_CANDIDATES = st.builds(
     grants=st.lists(
         st.builds(Grant, st.sampled_from(["frz_a", "frz_b"]), st.integers(1, 2), st.just("Ada"), _ENDS), max_size=3
     ),
-    planned=st.lists(_WINDOW, max_size=3),
+    planned=st.lists(_WINDOW, max_size=3).map(lambda listed: sorted(listed, key=lambda one: one.starts_at)),
 )
 
 
@@ -233,15 +238,14 @@ def is_blocked(candidate: MergeCandidate, at: datetime) -> bool:
         valid = {grant.number for grant in grants if grant.expires_at is None or grant.expires_at > at}
         return freeze.id in candidate.excepted and {grant.number for grant in grants} == valid
 
-    current = [freeze for freeze in candidate.planned if freeze.started_at <= at] + [*candidate.freezes]
-    return any(
+    return any(each.starts_at <= at < each.ends_at for each in candidate.planned) or any(
         (freeze.ends_at is None or freeze.ends_at > at) and not (candidate.members_known and is_excepted(freeze))
-        for freeze in current
+        for freeze in candidate.freezes
     )
 
 
 @given(st.lists(_TIMED_CANDIDATES, max_size=3))
-@example([MergeCandidate("main", 1, (timed("frz_a", -1, 1),), planned=(timed("frz_c", 1, 2), timed("frz_d", 1, 3)))])
+@example([MergeCandidate("main", 1, (timed("frz_a", -1, 1),), planned=(window(1, 2), window(1, 3)))])
 def test_next_change_is_the_first_instant_with_another_conclusion(candidates: list[MergeCandidate]) -> None:
     conclusions = {
         at: any(is_blocked(candidate, at) for candidate in candidates)
@@ -251,7 +255,7 @@ def test_next_change_is_the_first_instant_with_another_conclusion(candidates: li
     assert judge(candidates).changes_at == next(iter(changes), None)
 
 
-class CountedWindow(CoveringFreeze):
+class CountedWindow(PlannedWindow):
     """A planned window that counts how often its end is read."""
 
     reads = 0
@@ -261,8 +265,28 @@ class CountedWindow(CoveringFreeze):
         return super().__getattribute__(name)
 
 
-def test_next_change_reads_each_planned_window_a_few_times_only() -> None:
-    windows = [CountedWindow(f"frz_{n}", "Planned", NOON + n * HOUR, NOON + (n + 1) * HOUR) for n in range(1000)]
+def counted(gap: int) -> list[PlannedWindow]:
+    """Return a thousand windows of an hour, with so many hours from start to start."""
     CountedWindow.reads = 0
+    starts = (NOON + number * gap * HOUR for number in range(1000))
+    return [CountedWindow(f"occ_{start}", "sch_1", {}, start, start + HOUR) for start in starts]
+
+
+def test_next_change_reads_each_planned_window_a_few_times_only() -> None:
+    windows = counted(gap=1)
     assert judge([MergeCandidate("main", 1, (A_UNTIL_NOON,), planned=windows)]).changes_at == NOON + 1000 * HOUR
     assert 1000 <= CountedWindow.reads <= 5000
+
+
+@pytest.mark.parametrize(
+    ("freezes", "expected"),
+    [
+        pytest.param((A_UNTIL_NOON,), NOON + HOUR, id="a window follows, and then none at once"),
+        pytest.param((A,), None, id="a person ends it"),
+        pytest.param((), NOON, id="a window begins"),
+    ],
+)
+def test_next_change_reads_no_windows_after_it(freezes: tuple[CoveringFreeze, ...], expected: datetime | None) -> None:
+    windows = counted(gap=24)
+    assert judge([MergeCandidate("main", 1, freezes, planned=windows)]).changes_at == expected
+    assert CountedWindow.reads <= 5

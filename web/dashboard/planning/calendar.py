@@ -61,7 +61,7 @@ class Calendar(DashboardPage):
         wanted = request.args.get("month", "")
         month = date.fromisoformat(f"{wanted if MONTH.fullmatch(wanted) else f'{today:%Y-%m}'}-01")
         first, end = bounds_of(month)
-        entries, complete = self._entries(first, end, timezone, given)
+        entries, complete = self._entries(month, timezone, given)
         more = 0 if complete else self._busy(first, end, timezone, given)["count"] - len(entries)
         weeks = weeks_of(month, today, entries)
         window = request.args.get("window", "")
@@ -111,9 +111,9 @@ class Calendar(DashboardPage):
         [found] = self.read_part(Call("get_busy_days", query=query))
         return found
 
-    def _entries(self, first: date, end: date, timezone: str, given: Mapping[str, str]) -> tuple[list[Entry], bool]:
-        """Return what lasts from the first day to before the end, and whether that is everything."""
-        months = _months(first, end)
+    def _entries(self, month: date, timezone: str, given: Mapping[str, str]) -> tuple[list[Entry], bool]:
+        """Return what lasts in the weeks of a month, and whether that is everything."""
+        first, end = bounds_of(month)
         bounds = [datetime.combine(day, time(), _zone(timezone)).astimezone(UTC) for day in (first, end)]
         in_range: dict[str, str | int] = {
             "inForceFrom": bounds[0].isoformat(),
@@ -121,22 +121,20 @@ class Calendar(DashboardPage):
             "limit": _PAGE,
         }
         of_freezes = {"q" if name == "name" else name: text for name, text in given.items()}
-        listed, *calendars = self.read_part(
+        shown_days = {"month": f"{month:%Y-%m}", "wholeWeeks": "true", "timezone": timezone}
+        listed, calendar = self.read_part(
             Call("list_freezes", query={**in_range, **of_freezes}),
-            *(
-                Call("get_schedule_calendar", query={"month": f"{month:%Y-%m}", "timezone": timezone, **given})
-                for month in months
-            ),
+            Call("get_schedule_calendar", query={**shown_days, **given}),
         )
         freezes = list(listed["data"])
         while listed["nextCursor"] and len(freezes) < _MAX_FREEZES:
             query = {**in_range, **of_freezes, "cursor": listed["nextCursor"]}
             [listed] = self.read_part(Call("list_freezes", query=query))
             freezes += listed["data"]
-        windows = {each["id"]: each for found in calendars for day in found["days"] for each in day["occurrences"]}
+        windows = {each["id"]: each for day in calendar["days"] for each in day["occurrences"]}
         shown = [*_windows(windows.values(), timezone), *_freezes(freezes, windows.values(), timezone)]
-        days = (day for found in calendars for day in found["days"])
-        complete = listed["nextCursor"] is None and all(day["count"] <= len(day["occurrences"]) for day in days)
+        listed_all = all(day["count"] <= len(day["occurrences"]) for day in calendar["days"])
+        complete = listed["nextCursor"] is None and listed_all
         return [each for each in shown if each.starts_at.date() < end and each.last_day(end) >= first], complete
 
 
@@ -165,14 +163,6 @@ def _local(instant: str, timezone: str) -> datetime:
 
 def _zone(timezone: str) -> ZoneInfo:
     return ZoneInfo(timezone if timezone in zone_names() else "UTC")
-
-
-def _months(first: date, end: date) -> list[date]:
-    """Return the first day of each month that has a day from `first` to before `end`."""
-    months = [first.replace(day=1)]
-    while (following := (months[-1] + timedelta(days=31)).replace(day=1)) < end:
-        months.append(following)
-    return months
 
 
 def _in_month(entry: Entry, month: date) -> bool:

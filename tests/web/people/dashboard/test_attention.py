@@ -6,6 +6,9 @@ import pytest
 
 from models.attention import AttentionItem
 from rules.ids import new_id
+from services.core.pagination import Page
+from services.core.unit_of_work import UnitOfWork
+from services.overview import alerts as sources
 from tests import factories
 from tests.factories.adding import added
 from tests.web.people.dashboard.conftest import Enter, Scene, words
@@ -84,3 +87,18 @@ def test_severity_without_alerts_does_not_say_that_all_is_well(member: Enter, ac
 def test_unknown_severity_leads_back_to_the_page(member: Enter) -> None:
     page = member("viewer").open("/attention", severity="none")
     assert (page.status, page.links["Back to Attention"]) == (400, "/attention")
+
+
+def test_severities_without_alerts_are_not_read(member: Enter, acme: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    raise_item(acme, "warning", "Weekends", 1)
+    read: list[str | None] = []
+    list_alerts = sources.list_alerts
+
+    def recorded(uow: UnitOfWork, wanted: sources.AlertFilters, cursor: str | None, limit: int) -> Page:
+        read.append(wanted.severity)
+        return list_alerts(uow, wanted, cursor, limit)
+
+    monkeypatch.setattr(sources, "list_alerts", recorded)
+    page = member("viewer").open("/attention")
+    assert "Weekends" in page.text
+    assert {"warning"} <= set(read) < {"critical", "warning", "info"}

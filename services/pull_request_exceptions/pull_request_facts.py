@@ -15,7 +15,7 @@ from models.pull_requests import HeadCheck, PullRequest
 from models.repositories import Repository, WatchedBranch
 from models.schedule_queries import planned_windows
 from rules.freezes.blocking import Blocking
-from rules.freezes.verdict import CoveringFreeze, MergeCandidate, Verdict, judge_for_pattern
+from rules.freezes.verdict import CoveringFreeze, MergeCandidate, Verdict, deciding, judge, judge_for_pattern
 from rules.time.planned_windows import PlannedWindow
 from services.core.unit_of_work import UnitOfWork
 from services.github_access.failures import RATE_LIMIT_CODES
@@ -73,6 +73,10 @@ class PullRequestFacts:
             return None
         candidates = [self._candidate(each) for each in (row, *self.others_under_pattern(row))]
         return judge_for_pattern(candidates, self.closed.get((row.branch.repository_id, pattern), {}))
+
+    def deciding_verdict(self, row: TrackedPullRequest) -> Verdict:
+        """Return the verdict that decides whether it may be merged: of its own check, or of its pattern's."""
+        return deciding(judge(self.candidates(row)), self.pattern_verdict(row))
 
     def blocking(
         self, row: TrackedPullRequest, verdict: Verdict, branch: BranchBlocking

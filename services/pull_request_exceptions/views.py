@@ -20,7 +20,7 @@ from rules.freezes.pull_request_exceptions import (
     IneffectiveReason,
     ineffective_reason,
 )
-from rules.freezes.verdict import Verdict, deciding, judge
+from rules.freezes.verdict import Verdict, judge
 from services.core.lookups import get_exception, get_exception_rule, get_freeze, get_repository
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
@@ -271,7 +271,7 @@ def _blocking_again(
         base = known.into_branch(row)
         if base is None:
             continue
-        verdict = deciding(judge(known.facts.candidates(base)), known.facts.pattern_verdict(base))
+        verdict = known.facts.deciding_verdict(base)
         if not verdict.blocking:
             continue
         blocking, check = known.facts.blocking(base, verdict, branches[row.branch_id])

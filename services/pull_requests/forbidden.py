@@ -16,7 +16,6 @@ from models.due_windows import branches_of_due, find_due
 from models.freezes import FreezeTarget
 from models.queries import any_of, frozen_branches, unprotected_branches
 from models.repositories import WatchedBranch
-from rules.freezes.verdict import deciding, judge
 from services.core.lookups import get_branch, get_freeze
 from services.core.pagination import Page, read_cursor, sign_cursor
 from services.core.rotated_secrets import CursorSecret
@@ -80,7 +79,7 @@ def list_forbidden(uow: UnitOfWork, filters: ForbiddenFilters, cursor: str | Non
 def _forbidden(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> list[TrackedPullRequest]:
     """Return those of open pull requests whose verdict is `blocked`, in their order."""
     facts = read_verdict_facts(uow, rows)
-    return [row for row in rows if deciding(judge(facts.candidates(row)), facts.pattern_verdict(row)).blocking]
+    return [row for row in rows if facts.deciding_verdict(row).blocking]
 
 
 def _branches(uow: UnitOfWork, filters: ForbiddenFilters) -> list[str]:

@@ -60,14 +60,19 @@ def read_all(connection: socket.socket) -> bytes:
         received += part
 
 
+def headers_of(head: bytes) -> dict[bytes, bytes]:
+    """Return the headers of an answer, in lower case."""
+    return dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+
+
 def is_answered(connection: socket.socket) -> bool:
     """Read one answer to its end, whose head and body may come separately; return whether it is a 200."""
     received = b""
     while b"\r\n\r\n" not in received:
         received += connection.recv(65_536) or pytest.fail(f"the connection was closed after {received!r}")
     head, _, body = received.partition(b"\r\n\r\n")
-    headers = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
-    while len(body) < int(headers[b"content-length"]):
+    length = int(headers_of(head)[b"content-length"])
+    while len(body) < length:
         body += connection.recv(65_536) or pytest.fail(f"the connection was closed after {body!r}")
     return head.startswith(b"HTTP/1.1 200")
 
@@ -82,7 +87,7 @@ def send(connection: socket.socket, data: bytes) -> bytes:
 def error_of(response: bytes) -> tuple[int, str]:
     """Return status and code of the only response, which ends the connection."""
     head, _, body = response.partition(b"\r\n\r\n")
-    headers = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+    headers = headers_of(head)
     assert headers[b"connection"] == b"close"
     assert headers[b"content-type"] == b"application/json"
     error = json.loads(body)["error"]

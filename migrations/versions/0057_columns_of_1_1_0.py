@@ -25,7 +25,7 @@ GRANT SELECT, UPDATE ON lease_unit TO change_freeze_worker;
 
 
 def upgrade() -> None:
-    """Drop a table, three columns and an index: no table is written anew."""
+    """Drop a table, three columns and an index: no table is rewritten."""
     op.execute("DROP TABLE lease_unit")
     op.execute("ALTER TABLE lease_holders DROP COLUMN leases_checks")
     op.execute("ALTER TABLE head_checks DROP COLUMN tracked")

@@ -36,8 +36,8 @@ class Attention(DashboardPage):
     def get(self) -> Response:
         """Show the items of each severity that the frame counts any of, or of the one that the address names."""
         chosen = filters("severity").get("severity", "")
-        named = [each for each in SEVERITIES if each.name == chosen]
         if chosen:
+            named = [each for each in SEVERITIES if each.name == chosen]
             lists = self.read(_list(chosen, _MAX_ROWS, **filters("cursor")))
         else:
             self.read()

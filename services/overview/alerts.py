@@ -7,7 +7,7 @@ processes that do not run, a restored database.
 So the API judges whether others work: a dead process cannot report itself. Their ids are derived from their subjects.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -20,6 +20,7 @@ from rules.web_addresses import WebOrigin
 from services.alerts.alerts import Severity
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
+from services.overview.alert_sources.blocking import severities_of_gaps
 from services.overview.alert_sources.plans import limit_parameter
 from services.overview.alert_sources.union import union_of_sources
 
@@ -47,15 +48,19 @@ def list_alerts(uow: UnitOfWork, filters: AlertFilters, cursor: str | None, limi
     return Page([dict(zip(alerts.c.keys(), row, strict=True)) for row in page.data], page.next_cursor)
 
 
-def count_alerts(uow: UnitOfWork) -> Mapping[str, int]:
-    """Return the number of alerts by severity."""
-    alerts = _all_alerts(uow)
+def count_alerts(uow: UnitOfWork, gaps: Iterable[str] | None) -> Mapping[str, int]:
+    """Return the number of alerts by severity.
+
+    `gaps` are those of all branches that freezes in force cover (`GAPS`), where they were counted; else None.
+    """
+    alerts = _all_alerts(uow, gaps=gaps is None)
     query = select(alerts.c.severity, func.count()).group_by("severity")
     found = {row[0]: row[1] for row in uow.session.execute(query)}
-    return {severity: found.get(severity, 0) for severity in SEVERITIES}
+    of_gaps = severities_of_gaps(gaps or ())
+    return {severity: found.get(severity, 0) + of_gaps[severity] for severity in SEVERITIES}
 
 
-def _all_alerts(uow: UnitOfWork) -> Subquery:
+def _all_alerts(uow: UnitOfWork, *, gaps: bool = True) -> Subquery:
     grants, plan = uow.caller.grants, uow.plan
     trial = trial_ending_soon(grants, uow.now)
     values = {
@@ -67,9 +72,9 @@ def _all_alerts(uow: UnitOfWork) -> Subquery:
         **{limit_parameter(name): plan.limits[name] for name in COUNTED},
         "trial_ends_at": trial.until if trial else None,
     }
-    return _query().bindparams(**values).subquery("items")
+    return _query(gaps=gaps).bindparams(**values).subquery("items")
 
 
 @cache
-def _query() -> TextualSelect:
-    return union_of_sources()  # cached, because building the query takes longer than running it
+def _query(*, gaps: bool) -> TextualSelect:
+    return union_of_sources(gaps=gaps)  # cached, because building the query takes longer than running it

@@ -96,6 +96,7 @@ def show(uow: UnitOfWork, *, counts_only: bool = False) -> dict[str, Any]:
     not_begun = [freeze_of(window, uow.organization) for window, _branch_ids in due]
     newest = [] if counts_only else _newest([*(row[0] for row in freezes), *not_begun])
     counts = count_branches(uow, {branch_id for _window, branch_ids in due for branch_id in branch_ids})
+    gaps = None if due else {gap for _state, gap in counts.blocking.gaps}  # alerts leave out what due windows cover
     pending, granted = uow.session.execute(_EXCEPTIONS, values).one()
     return {
         "at": uow.now,
@@ -111,7 +112,7 @@ def show(uow: UnitOfWork, *, counts_only: bool = False) -> dict[str, Any]:
         "windows": [] if counts_only else [dict(row) for row in uow.session.execute(_WINDOWS, values).mappings()],
         "exceptions": {"pending": pending, "granted": granted},
         "enforcement": {"light": counts.lights.worst, "counts": counts.lights.view},
-        "attention": count_alerts(uow),
+        "attention": count_alerts(uow, gaps),
         "activity": [] if counts_only else _activity(uow),
     }
 

@@ -4,11 +4,13 @@ Checks that are being written have none, and those that could not be written, or
 their own (`failed_targets`, `enforcement_late`).
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 
 from models.freezes import IN_FORCE
 from rules.freezes.blocking import CAUSES, GAPS, WAYS, BlockingFacts, State, cause_of, state_of
 from rules.web_addresses import BRANCHES, ENFORCEMENT_SETUP, INSTALLED, STATUS
+from services.alerts.alerts import Severity
 from services.verdicts.blocking_facts import BEGUN_FROZEN_KEY, FROM, WAITS_FOR, keys_where
 
 _WAITS = "what it waits for"
@@ -17,7 +19,7 @@ _ACTIONS = {"restore": ("Open the status page", STATUS)}
 _ACTIONS |= dict.fromkeys(("removed", "suspended"), ("See the installation", INSTALLED))
 _ACTIONS |= dict.fromkeys(("no_rule", *WAYS), ("Set up enforcement", ENFORCEMENT_SETUP))
 """What to do about a gap: a label and a page; about the others nothing can be done there."""
-_SAID: dict[State, tuple[str, str, str]] = {
+_SAID: dict[State, tuple[Severity, str, str]] = {
     "not_blocked": ("critical", "is not blocked", "are not blocked"),
     "unknown": ("warning", "is not known to be blocked", "are not known to be blocked"),
     "partly": ("warning", "is only partly blocked", "are only partly blocked"),
@@ -54,6 +56,12 @@ def _gaps() -> str:
 def _state_of_gap() -> dict[str, State]:
     unknown = {cause_of(facts, _WAITS) for facts in BlockingFacts.every() if state_of(facts) == "unknown"}
     return {gap: "partly" if gap in WAYS else "unknown" if gap in unknown else "not_blocked" for gap in GAPS}
+
+
+def severities_of_gaps(gaps: Iterable[str]) -> Counter[Severity]:
+    """Return how many alerts of each severity `gaps_of_freezes` has for these gaps of frozen branches."""
+    states = _state_of_gap()
+    return Counter(_SAID[states[gap]][0] for gap in set(gaps) if gap not in _WITH_OTHER_ALERTS)
 
 
 def gaps_of_freezes() -> str:

@@ -57,8 +57,11 @@ TYPES = (
 """Types of alerts that are not stored."""
 
 
-def union_of_sources() -> TextualSelect:
-    """Return all sources as one query with the columns id, type, severity, since, subject, message, action."""
+def union_of_sources(*, gaps: bool = True) -> TextualSelect:
+    """Return all sources as one query with the columns id, type, severity, since, subject, message, action.
+
+    `gaps=False` leaves out those of frozen branches, which have to look at each branch.
+    """
     sources = (open_alerts, failed_targets, pending_requests, expiring_keys, gone_installation, paused_installation)
     limited = [exceeded_limit(name, count(ORGANIZATION)) for name, count in COUNTS.items()]
     paid = (unpaid_subscriptions(), unclear_subscriptions(), several_subscriptions())
@@ -75,7 +78,7 @@ def union_of_sources() -> TextualSelect:
         restored_database(),
     )
     columns = {column.key: column.type for column in every.selected_columns if column.key}
-    written = (sql_of(every), gaps_of_freezes(), alerts_of_stops(), unenforced_branches())
+    written = [sql_of(every), alerts_of_stops(), unenforced_branches(), *([gaps_of_freezes()] if gaps else ())]
     return text(" UNION ALL ".join(written)).columns(**columns)
 
 

@@ -1,5 +1,6 @@
 """Attention to frozen branches that GitHub does not wholly block: one item for each cause, from what was read."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from sqlalchemy.orm import Session
 from models.repositories import WatchedBranch
 from rules.freezes.blocking import GAPS
 from services.overview.alert_sources.blocking import _state_of_gap
+from services.overview.alerts import SEVERITIES
 from tests import factories
 from tests.handlers.callers import Caller, Tenant
 
@@ -26,7 +28,11 @@ def frozen(acme: Tenant, session: Session, web: WatchedBranch) -> list[WatchedBr
 
 
 def gaps(viewer: Caller) -> list[dict[str, Any]]:
-    return [item for item in viewer.get("/v1/attention").json()["data"] if item["type"] == "freeze_gap"]
+    """Return the items, of which the overview counts as many: it takes the gaps from the branches that it counts."""
+    items = viewer.get("/v1/attention").json()["data"]
+    severities = Counter(item["severity"] for item in items)
+    assert viewer.get("/v1/overview").json()["attention"] == {of: severities[of] for of in SEVERITIES}
+    return [item for item in items if item["type"] == "freeze_gap"]
 
 
 def change(session: Session, statement: str) -> None:
@@ -92,3 +98,14 @@ def test_two_ways_are_two_items(session: Session, frozen: list[WatchedBranch], v
 
 def test_every_gap_has_a_state() -> None:
     assert _state_of_gap().keys() == GAPS.keys()
+
+
+def test_branches_of_a_window_that_no_process_has_begun_are_no_item(
+    session: Session, acme: Tenant, web: WatchedBranch, viewer: Caller
+) -> None:
+    factories.branch_enforcement(session, web, "red", decisive_check=None)
+    due = factories.occurrence(session, factories.schedule(session, acme.organization), starts_at=factories.now())
+    assert viewer.get("/v1/overview").json()["blocking"]["total"] == 1
+    assert gaps(viewer) == []
+    change(session, f"UPDATE occurrences SET skip_reason = 'manual' WHERE id = '{due.id}'")
+    assert viewer.get("/v1/overview").json()["blocking"]["total"] == 0

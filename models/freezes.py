@@ -9,7 +9,7 @@ from sqlalchemy.ext.hybrid import hybrid_method, hybrid_property
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from models.base import Base, Id
-from models.predicates import TEXT_NOW, and_, as_text, is_ahead, is_null, not_, or_
+from models.predicates import UNSEEN_NOW, and_, as_text, is_ahead, is_null, not_, or_
 
 LONG_FREEZE: LiteralString = "ended_at - started_at >= interval '28 days'"
 """The condition of a freeze that lasted for 28 days at least, as its index has it."""
@@ -99,7 +99,7 @@ class Freeze(Base):
 Index("ix_freezes_incomplete", Freeze.id, postgresql_where=Freeze.is_incomplete)
 
 _FREEZE = aliased(Freeze, name="f")
-IN_FORCE: LiteralString = as_text(_FREEZE.is_in_force(TEXT_NOW))
+IN_FORCE: LiteralString = as_text(_FREEZE.is_in_force(UNSEEN_NOW))
 """`Freeze.is_in_force` for statements written as text: of the table `freezes` as `f`, at `:now`."""
 INCOMPLETE: LiteralString = as_text(_FREEZE.is_incomplete)
 """`Freeze.is_incomplete` for statements written as text: of the table `freezes` as `f`."""

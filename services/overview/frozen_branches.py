@@ -9,24 +9,21 @@ from sqlalchemy import text
 from rules.freezes.blocking import BlockingCounts, BlockingFacts, blocking_of
 from services.core.unit_of_work import UnitOfWork
 from services.verdicts.blocking import counts_shown, gaps_shown
-from services.verdicts.blocking_facts import BYPASS_ACTORS, FROM, IS_FROZEN, IS_LATE, KEY, WAITS_FOR
+from services.verdicts.blocking_facts import BYPASS_ACTORS, FROM_OF_ALL, IS_LATE, KEY_OF_ALL, WAITS_FOR
 from services.verdicts.lights import LightCounts
 
-_KEY = KEY.replace(IS_FROZEN, "is_frozen")
-"""The facts of a branch, of which it is already known whether it is frozen."""
 # Freezes keep branches that they covered before those were disabled, unwatched or lost: they are counted as frozen, and
 # only the others besides have a light.
 _BRANCHES = text(f"""
     SELECT facts, found, is_frozen, reached, waits_for, ways, bypass_actors, late, count(*) AS branches
     FROM (
-        SELECT {_KEY} AS facts, coalesce(seen.light, 'amber') AS found, is_frozen,
+        SELECT {KEY_OF_ALL} AS facts, coalesce(seen.light, 'amber') AS found, is_frozen,
                b.unwatched_at IS NULL AND r.enabled AND r.removed_at IS NULL AS reached,
                CASE WHEN is_frozen THEN {WAITS_FOR} END AS waits_for,
                CASE WHEN is_frozen THEN coalesce(seen.open_ways, '{{}}') END AS ways,
                CASE WHEN is_frozen THEN {BYPASS_ACTORS} END AS bypass_actors,
                is_frozen AND {IS_LATE} AS late
-        FROM {FROM} CROSS JOIN LATERAL (SELECT {IS_FROZEN} AS is_frozen OFFSET 0) frozen
-        WHERE b.organization_id = :organization
+        FROM {FROM_OF_ALL} WHERE b.organization_id = :organization
     ) each
     WHERE is_frozen OR reached
     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8

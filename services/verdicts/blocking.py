@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Row, TextClause, text
 from sqlalchemy.orm import Session
 
+from models.predicates import any_of_unseen
 from rules.freezes.blocking import GAPS, Blocking, BlockingCounts, BlockingFacts, blocking_of
 from services.verdicts.blocking_facts import (
     BYPASS_ACTORS,
@@ -30,14 +31,14 @@ def _by_freeze(key: str) -> TextClause:
     return text(f"""
     SELECT t.freeze_id, {_facts(key)}, count(*) AS branches
     FROM freeze_targets t JOIN {FROM} ON b.id = t.branch_id
-    WHERE t.freeze_id = ANY(:freezes)
+    WHERE t.freeze_id = {any_of_unseen("freezes")}
     GROUP BY t.freeze_id, facts, waits_for, ways, bypass_actors, late
     """)  # noqa: S608 - constants of ours
 
 
 _BY_FREEZE, _BY_FREEZE_WITHOUT_EXCEPTIONS = _by_freeze(FROZEN_KEY), _by_freeze(FROZEN_KEY_WITHOUT_EXCEPTIONS)
 _OF_BRANCHES = text(f"""
-    SELECT b.id, {_facts(FROZEN_KEY)}, seen.decisive_check FROM {FROM} WHERE b.id = ANY(:branches)
+    SELECT b.id, {_facts(FROZEN_KEY)}, seen.decisive_check FROM {FROM} WHERE b.id = {any_of_unseen("branches")}
 """)  # noqa: S608 - constants of ours
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import TextClause, text
 
+from models.predicates import any_of_unseen
 from rules.freezes.blocking import ENFORCED, BlockingCounts, BlockingFacts, State, blocking_of
 from services.core.unit_of_work import UnitOfWork
-from services.verdicts.blocking_facts import FROM, KEY, WAITS_FOR
+from services.verdicts.blocking_facts import FROM, FROM_OF_ALL, KEY, KEY_OF_ALL, WAITS_FOR
 from services.verdicts.lights import REACHED, present
 
 
@@ -25,19 +26,20 @@ class Impact:
     """Those that GitHub would refuse to merge."""
 
 
-def _impact(branches: str) -> TextClause:
+def _impact(key: str, rows: str, branches: str) -> TextClause:
     # One branch has few open pull requests, and an index finds them.
     return text(f"""
-        SELECT {KEY} AS facts, {WAITS_FOR} AS waits_for, coalesce(seen.open_ways, '{{}}') AS ways,
+        SELECT {key} AS facts, {WAITS_FOR} AS waits_for, coalesce(seen.open_ways, '{{}}') AS ways,
                count(*) AS branches, sum(p.open)::int AS pull_requests
-        FROM {FROM} CROSS JOIN LATERAL (
+        FROM {rows} CROSS JOIN LATERAL (
             SELECT count(*) AS open FROM pull_requests
             WHERE repository_id = b.repository_id AND base_branch = b.name AND state = 'open') p
         WHERE {branches} GROUP BY 1, 2, 3
     """)  # noqa: S608 - constants of ours
 
 
-_OF_ALL, _OF_SOME = _impact(REACHED), _impact("b.id = ANY(:branches)")
+_OF_ALL = _impact(KEY_OF_ALL, FROM_OF_ALL, REACHED)
+_OF_SOME = _impact(KEY, FROM, f"b.id = {any_of_unseen('branches')}")
 
 
 def impact_on(uow: UnitOfWork, branch_ids: Sequence[str] | None) -> Impact:

@@ -10,12 +10,13 @@ from sqlalchemy import ColumnElement, Row, Text, select, text
 from sqlalchemy.sql.selectable import Subquery
 
 from models.due_windows import branches_of_due
+from models.predicates import any_of_unseen
 from models.queries import any_of
 from models.repositories import WatchedBranch
 from rules.freezes.blocking import ENFORCED, FINDINGS_OF_CAUSES, BlockingFacts, cause_of, light_of, state_of
 from rules.rulesets.findings import Finding, Light, worst
 from services.core.unit_of_work import UnitOfWork
-from services.verdicts.blocking_facts import FROM, KEY
+from services.verdicts.blocking_facts import FROM, FROM_OF_ALL, KEY, KEY_OF_ALL
 
 LIGHTS: tuple[Light, ...] = ("green", "amber", "red")
 _FOUND = "coalesce(seen.light, 'amber')"
@@ -24,10 +25,11 @@ REACHED: LiteralString = """
 """
 """The condition of what freezes of `:organization` can reach."""
 _STATUSES = text(f"""
-    SELECT b.id, {KEY} AS key, {_FOUND} AS found, seen.verified_at, i.state FROM {FROM} WHERE b.id = ANY(:branches)
+    SELECT b.id, {KEY} AS key, {_FOUND} AS found, seen.verified_at, i.state
+    FROM {FROM} WHERE b.id = {any_of_unseen("branches")}
 """)  # noqa: S608 - constants of ours
 _COUNTS = text(f"""
-    SELECT {KEY} AS key, {_FOUND} AS found, count(*) AS branches FROM {FROM} WHERE {REACHED} GROUP BY 1, 2
+    SELECT {KEY_OF_ALL} AS key, {_FOUND} AS found, count(*) AS branches FROM {FROM_OF_ALL} WHERE {REACHED} GROUP BY 1, 2
 """)  # noqa: S608 - constants of ours
 
 
@@ -101,7 +103,7 @@ def count_lights(uow: UnitOfWork) -> LightCounts:
 
 _OF_REPOSITORIES = text(f"""
     SELECT b.repository_id, array_agg(DISTINCT {_FOUND} || ' ' || {KEY}) AS facts FROM {FROM}
-    WHERE b.repository_id = ANY(:repositories) AND b.unwatched_at IS NULL GROUP BY b.repository_id
+    WHERE b.repository_id = {any_of_unseen("repositories")} AND b.unwatched_at IS NULL GROUP BY b.repository_id
 """)  # noqa: S608 - constants of ours
 
 
@@ -117,13 +119,14 @@ def lights_of_repositories(uow: UnitOfWork, repository_ids: Collection[str]) -> 
 
 
 _LIT = text(f"""
-    SELECT b.id AS branch_id, {_FOUND} || ' ' || {KEY} AS facts FROM {FROM} WHERE b.organization_id = :lit_organization
+    SELECT b.id AS branch_id, {_FOUND} || ' ' || {KEY_OF_ALL} AS facts
+    FROM {FROM_OF_ALL} WHERE b.organization_id = :organization
 """).columns(branch_id=Text, facts=Text)  # noqa: S608 - constants of ours
 
 
 def facts_of_lights(uow: UnitOfWork) -> Subquery:
     """Return the subquery with the columns `branch_id` and `facts`, of which `has_light` is a condition."""
-    return _LIT.bindparams(lit_organization=uow.organization, **present(uow)).subquery("lit")
+    return _LIT.bindparams(organization=uow.organization, **present(uow)).subquery("lit")
 
 
 def has_light(facts: ColumnElement[str], *lights: Light) -> ColumnElement[bool]:

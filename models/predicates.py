@@ -19,7 +19,7 @@ Condition = bool | SQLCoreOperations[bool]
 TEXT_NOW: Any = literal_column(":now")
 """The present instant in a condition that `as_text` renders; in other conditions it is `models.queries.NOW`."""
 UNSEEN_NOW: Any = literal_column("(SELECT CAST(:now AS timestamptz))")
-"""The same in a condition of statements that join much: the planner does not see it, as `any_of_unseen` says."""
+"""The same in a condition of statements that join much: the planner does not see it, as `unseen_array` says."""
 
 
 def and_(*conditions: Any) -> bool:
@@ -57,13 +57,13 @@ def is_ahead(end: datetime | None, now: datetime) -> bool:
     return end is None or end > now
 
 
-def any_of_unseen(parameter: LiteralString) -> LiteralString:
-    """Return `ANY(…)` of an array of texts, the parameter `:parameter`, whose length the planner does not see.
+def unseen_array(parameter: LiteralString) -> LiteralString:
+    """Return an array of texts, the parameter `:parameter`, whose length the planner does not see.
 
     For a short array a plan looks cheaper than the one for an array of any length, so PostgreSQL would never keep a
     plan of the statement: it would plan it anew each time, which may take longer than to run it.
     """
-    return f"ANY(CAST((SELECT CAST(:{parameter} AS text[])) AS text[]))"
+    return f"CAST((SELECT CAST(:{parameter} AS text[])) AS text[])"
 
 
 def as_text(condition: object) -> LiteralString:

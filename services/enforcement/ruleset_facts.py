@@ -15,6 +15,7 @@ from sqlalchemy import Row, TextClause, select, text
 
 from models.enforcement import FrozenBranchRuleset, OrganizationStop, Ref
 from models.freezes import IN_FORCE
+from models.predicates import unseen_array
 from rules.freezes.blocking import BlockingFacts
 from rules.freezes.check_names import stop_context
 from rules.freezes.stops import FrozenBranch, Names, covered_by, needs_stop, opened_by, stoppable
@@ -160,7 +161,7 @@ def _frozen(key: str) -> TextClause:
         (SELECT max(f.started_at) FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
         WHERE t.branch_id = b.id AND t.operation = 'apply' AND {IN_FORCE}) AS frozen_at
     FROM {FROM}
-    WHERE b.repository_id = ANY(:repositories) AND {IS_FROZEN}
+    WHERE b.repository_id = ANY({unseen_array("repositories")}) AND {IS_FROZEN}
     ORDER BY b.name
     """)  # noqa: S608 - constants of ours
 

@@ -146,15 +146,16 @@ def frozen_branches(uow: UnitOfWork, branch_ids: Collection[str], name: str, bes
 def views(uow: UnitOfWork, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
     """Return the freezes with the counts of their targets, by as many queries however many freezes there are."""
     counts: dict[str, dict[str, int]] = {freeze.id: dict.fromkeys(TARGET_STATES, 0) for freeze in freezes}
-    running = [freeze.id for freeze in freezes if freeze.is_in_force(uow.now)]
-    blocking = count_by_freeze(uow.session, running, uow.now)
     rows = uow.session.execute(
         select(FreezeTarget.freeze_id, FreezeTarget.state, func.count())
-        .where(FreezeTarget.freeze_id.in_(list(counts)))
+        .where(FreezeTarget.freeze_id == any_of(counts))
         .group_by(FreezeTarget.freeze_id, FreezeTarget.state)
     )
     for freeze_id, state, count in rows:
         counts[freeze_id][state] = count
+    running = [freeze.id for freeze in freezes if freeze.is_in_force(uow.now)]
+    targets = sum(sum(counts[freeze_id].values()) for freeze_id in running)
+    blocking = count_by_freeze(uow.session, running, uow.now, targets=targets)
     if not all(freeze.begun for freeze in freezes):
         for window, branch_ids in due_of_organization(uow.session, uow.organization, uow.now):
             if window.freeze_id in counts:

@@ -13,7 +13,7 @@ from typing import LiteralString
 
 from models.exceptions import ACTIVE
 from models.freezes import IN_FORCE
-from models.predicates import any_of_unseen
+from models.predicates import unseen_array
 from rules.freezes.blocking import BlockingFacts
 
 FROM: LiteralString = """
@@ -24,7 +24,7 @@ FROM: LiteralString = """
     LEFT JOIN checks own ON own.branch_id = b.id
     LEFT JOIN checks shared ON shared.repository_id = b.repository_id AND shared.name = b.pattern_check_name
 """
-_IS_DUE: LiteralString = f"b.id = {any_of_unseen('due')}"
+_IS_DUE: LiteralString = f"b.id = ANY({unseen_array('due')})"
 IS_FROZEN: LiteralString = f"""
     ({_IS_DUE} OR EXISTS (
         SELECT FROM freeze_targets covered JOIN freezes f ON f.id = covered.freeze_id

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import TextClause, text
 
-from models.predicates import any_of_unseen
+from models.predicates import unseen_array
 from rules.freezes.blocking import ENFORCED, BlockingCounts, BlockingFacts, State, blocking_of
 from services.core.unit_of_work import UnitOfWork
 from services.verdicts.blocking_facts import FROM, FROM_OF_ALL, KEY, KEY_OF_ALL, WAITS_FOR
@@ -39,7 +39,7 @@ def _impact(key: str, rows: str, branches: str) -> TextClause:
 
 
 _OF_ALL = _impact(KEY_OF_ALL, FROM_OF_ALL, REACHED)
-_OF_SOME = _impact(KEY, FROM, f"b.id = {any_of_unseen('branches')}")
+_OF_SOME = _impact(KEY, FROM, f"b.id = ANY({unseen_array('branches')})")
 
 
 def impact_on(uow: UnitOfWork, branch_ids: Sequence[str] | None) -> Impact:

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Row, Text, select, text
 from sqlalchemy.sql.selectable import Subquery
 
 from models.due_windows import branches_of_due
-from models.predicates import any_of_unseen
+from models.predicates import unseen_array
 from models.queries import any_of
 from models.repositories import WatchedBranch
 from rules.freezes.blocking import ENFORCED, FINDINGS_OF_CAUSES, BlockingFacts, cause_of, light_of, state_of
@@ -26,7 +26,7 @@ REACHED: LiteralString = """
 """The condition of what freezes of `:organization` can reach."""
 _STATUSES = text(f"""
     SELECT b.id, {KEY} AS key, {_FOUND} AS found, seen.verified_at, i.state
-    FROM {FROM} WHERE b.id = {any_of_unseen("branches")}
+    FROM {FROM} WHERE b.id = ANY({unseen_array("branches")})
 """)  # noqa: S608 - constants of ours
 _COUNTS = text(f"""
     SELECT {KEY_OF_ALL} AS key, {_FOUND} AS found, count(*) AS branches FROM {FROM_OF_ALL} WHERE {REACHED} GROUP BY 1, 2
@@ -103,7 +103,7 @@ def count_lights(uow: UnitOfWork) -> LightCounts:
 
 _OF_REPOSITORIES = text(f"""
     SELECT b.repository_id, array_agg(DISTINCT {_FOUND} || ' ' || {KEY}) AS facts FROM {FROM}
-    WHERE b.repository_id = {any_of_unseen("repositories")} AND b.unwatched_at IS NULL GROUP BY b.repository_id
+    WHERE b.repository_id = ANY({unseen_array("repositories")}) AND b.unwatched_at IS NULL GROUP BY b.repository_id
 """)  # noqa: S608 - constants of ours
 
 

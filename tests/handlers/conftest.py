@@ -158,6 +158,7 @@ def session(database: str) -> Iterator[Session]:
 
 def found(session: Session, http: httpx.Client, fake_github: FakeGitHub, name: str, plan: str) -> Tenant:
     """Found an organisation here and at GitHub."""
+    http.cookies.clear()  # of somebody whom an earlier test has signed in
     organization = factories.organization(session, name.title(), plan=plan)
     installation = factories.installation(session, organization, name)
     fake_github.organization(name).installed(installation_id=installation.id)

@@ -120,21 +120,6 @@ class TestRevokeSession:
         refusal(mine.delete(f"/api/auth/sessions/{theirs['id']}"), 404, "not_found")
         assert acme.audit() == ["session.started", "session.started", "session.ended"]
 
-    @pytest.mark.parametrize(
-        ("content", "content_type", "status", "code"),
-        [
-            (b"hello", "text/plain", 400, "unsupported_content_type"),
-            (b"{", "application/json", 400, "malformed_json"),
-            (b'{"all": true}', "application/json", 422, "validation_failed"),
-        ],
-    )
-    def test_revoke_session_refuses_a_body(
-        self, eve: Client, content: bytes, content_type: str, status: int, code: str
-    ) -> None:
-        [mine] = eve.get("/api/auth/sessions").json()["data"]
-        headers = {"Content-Type": content_type}
-        refusal(eve.delete(f"/api/auth/sessions/{mine['id']}", content=content, headers=headers), status, code)
-
     def test_revoke_session_is_not_found_when_foreign_or_unknown(
         self, visitor: Client, session: Session, eve: Client, acme: Tenant
     ) -> None:

@@ -209,17 +209,6 @@ class TestSignIn:
         refusal(self.away(visitor, people[0].email, device), 429, "rate_limited")
         assert self.away(visitor, people[1].email, device).status_code == 200
 
-    def test_known_network_has_ten_attempts_of_its_own(self, visitor: Client, session: Session) -> None:
-        user, home = account(session), {"X-Forwarded-For": "198.51.100.4"}
-        visitor.sign_in(user.email, headers=home)
-        visitor.http.cookies.clear()
-        self.lock(visitor, user.email, "198.51.100.4")
-
-    def test_unknown_account_is_locked_like_a_known_account(self, visitor: Client, session: Session) -> None:
-        for _ in range(10):
-            refusal(visitor.sign_in("nobody@example.com"), 401, "wrong_credentials")
-        refusal(visitor.sign_in("nobody@example.com"), 429, "rate_limited")
-
     def test_stated_addresses_that_are_none_count_as_one(self, visitor: Client) -> None:
         for number in range(30):
             forwarded = {"X-Forwarded-For": f"nonsense {number}"}

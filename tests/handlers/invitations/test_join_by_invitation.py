@@ -62,10 +62,6 @@ class TestJoinByInvitation:
         actions = factories.audit_actions(session, acme.organization)
         assert {"invitation.accepted", "member.joined", "session.started"} <= set(actions)
 
-    def test_account_of_a_mailed_link_signs_in_with_its_password(self, visitor: Client, token: str) -> None:
-        join(visitor, token)
-        assert visitor.sign_in(ADDRESS).status_code == 200
-
     def test_mailed_link_joins_once_even_concurrently(
         self, acme: Tenant, visitor: Client, session: Session, token: str
     ) -> None:

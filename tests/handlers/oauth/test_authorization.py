@@ -310,16 +310,6 @@ class TestDecide:
         refusal(decide(device, acme.id), 403, "credential_type_not_allowed")
         assert grants(session) == []
 
-    def test_decision_by_cookie_requires_the_same_origin(
-        self, session: Session, client: Client, person: Caller, acme: Tenant
-    ) -> None:
-        body = {"query": query_of(), "decision": "approve", "organizationId": acme.id, "scopes": ["freeze:read"]}
-        cookie = {"Cookie": f"session={person.token}"}
-        for origin in ({}, {"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
-            refused = client.http.post("/api/auth/oauth/decide", json=body, headers={**cookie, **origin})
-            refusal(refused, 403, "origin_not_allowed")
-        assert grants(session) == []
-
     def test_new_approval_leaves_older_connections_of_the_client(
         self, session: Session, client: Client, person: Caller, acme: Tenant
     ) -> None:

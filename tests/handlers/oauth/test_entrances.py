@@ -1,7 +1,6 @@
 """Tokens at the entrance that they are for, and what ends their right there."""
 
 from collections.abc import Callable
-from typing import Any
 
 import httpx
 import pytest
@@ -261,11 +260,3 @@ class TestConnections:
         first = person.get("/api/auth/connections", limit=2).json()
         rest = person.get("/api/auth/connections", limit=2, cursor=first["nextCursor"]).json()
         assert (len(first["data"]), len(rest["data"]), rest["nextCursor"]) == (2, 1, None)
-
-    def test_support_session_ends_no_connection(
-        self, session: Session, http: httpx.Client, client: Client, person: Caller, ada: User, acme: Tenant
-    ) -> None:
-        client.connect(person, acme.id)
-        [own] = person.get("/api/auth/connections").json()["data"]
-        support: Any = signed_in(session, http, ada, acme.organization, support=True, kind="support")
-        refusal(support.delete(f"/api/auth/connections/{own['id']}"), 403, "impersonation_read_only")

@@ -71,16 +71,6 @@ def test_known_and_unknown_addresses_both_wake_the_mail_queue(work: Work, uow: U
             assert opened.wakeups == {"mail"}
 
 
-def test_sign_in_of_an_unconfirmed_account_has_the_usual_error(
-    uow: UnitOfWorkOpener, session: Session, eve: User
-) -> None:
-    eve.email_verified_at = None
-    session.commit()
-    with uow() as opened, pytest.raises(ServiceError) as refused:
-        password_sign_in.sign_in(opened, eve.email, PASSWORD)
-    assert refused.value.code == "wrong_credentials"
-
-
 def test_missing_password_is_compared_with_a_dummy_hash_of_equal_cost() -> None:
     hasher = PasswordHasher()
     real = hasher.hash(PASSWORD)

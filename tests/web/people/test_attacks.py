@@ -14,7 +14,6 @@ from models.organizations import User
 from rules.web_addresses import ACCOUNT, AUTHORIZE, DEVICE, IMPORT, INVITATION, SIGN_IN, SIGN_OUT
 from tests.web.people.conftest import PASSWORD, Mailed, SignedIn
 from tests.web.people.forms import Person, set_cookie
-from tests.web.people.test_sign_in import open_sessions
 from web.forms import max_form_bytes
 from web.people import PAGES, PATHS
 
@@ -156,13 +155,6 @@ def test_malformed_address_of_a_page_is_refused_with_a_page(ada: Person) -> None
         for query in (zeros, others, *(alone if path in READ_SEVERAL else ())):
             answer = ada.client.get(f"{path}?{query}")
             assert answer.status_code in {200, 303, 400, 404, 422}, (path, query[:100], answer.text)
-
-
-def test_session_cookie_does_not_authorize_calls_of_other_sites(ada: Person, session: Session) -> None:
-    answer = ada.client.post("/api/auth/sign-out", headers={"Origin": "https://evil.test"})
-    assert answer.status_code == 403
-    assert answer.json()["error"]["code"] == "origin_not_allowed"
-    assert len(open_sessions(session)) == 1
 
 
 def test_passwords_and_tokens_are_stored_in_no_row_log_or_address(

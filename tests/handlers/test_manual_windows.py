@@ -25,7 +25,6 @@ from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups
 
 REASON = "The release was moved to this weekend"
-UNKNOWN = "sch_00000000000000000000000000"
 
 
 @pytest.fixture
@@ -255,24 +254,6 @@ class TestRunScheduleNow:
         has_started(acme, session, schedule, web)
         later(minutes=40)
         refusal(self.run(acme, schedule.id, "lift"), 409, "not_frozen")
-
-    def test_run_now_rejects_an_invalid_body(self, acme: Tenant, coming: Occurrence) -> None:
-        cases: list[tuple[Any, int, str]] = [
-            ({}, 400, "missing_parameter"),
-            ({"action": "stop"}, 422, "validation_failed"),
-            ({"action": "apply", "now": True}, 422, "validation_failed"),
-        ]
-        for body, status, code in cases:
-            answer = acme.person("member").post(f"/v1/schedules/{coming.schedule_id}/run-now", body)
-            refusal(answer, status, code)
-
-    def test_run_now_is_not_found_for_unknown_foreign_or_deleted_schedules(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
-        foreign = factories.schedule(session, globex.organization)
-        gone = factories.schedule(session, acme.organization, deleted_at=factories.now())
-        for schedule_id in (UNKNOWN, foreign.id, gone.id, "nonsense"):
-            refusal(self.run(acme, schedule_id, "lift"), 404, "schedule_not_found")
 
 
 class TestConsistentReads:

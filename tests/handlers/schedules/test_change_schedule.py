@@ -247,11 +247,6 @@ class TestDeleteSchedule:
         assert acme.key().delete(f"/v1/schedules/{made}").status_code == 204
         created(acme.key())
 
-    def test_deletion_of_a_deleted_schedule_is_not_found(self, acme: Tenant) -> None:
-        made = created(acme.key())["id"]
-        assert acme.key().delete(f"/v1/schedules/{made}").status_code == 204
-        refusal(acme.key().delete(f"/v1/schedules/{made}"), 404, "schedule_not_found")
-
 
 class TestSkipNextOccurrence:
     def test_repeated_skip_next_skips_consecutive_windows(self, acme: Tenant, session: Session) -> None:

@@ -81,9 +81,6 @@ class TestCreateSchedule:
     def test_create_schedule_trims_its_reason(self, acme: Tenant) -> None:
         assert created(acme.key(), reason=f"  {REASON} ")["reason"] == REASON
 
-    def test_disabled_schedule_has_no_next_occurrence(self, acme: Tenant) -> None:
-        assert created(acme.key(), enabled=False)["nextOccurrence"] is None
-
     def test_create_schedule_is_audited_with_its_fields(self, acme: Tenant, session: Session) -> None:
         shown = created(acme.key())
         assert acme.audit() == ["schedule.created"]

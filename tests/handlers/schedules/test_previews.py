@@ -1,7 +1,6 @@
 """What is common to all that looks ahead, and previews of drafts and of schedules."""
 
 from collections.abc import Callable
-from typing import Any
 
 import httpx
 import pytest
@@ -58,35 +57,11 @@ class TestPreviewScheduleDraft:
         assert len(preview(acme.key())["occurrences"]) == 10
         assert len(preview(acme.key(), limit=100)["occurrences"]) == 100
 
-    def test_draft_preview_shows_last_working_days_without_exceptions(self, acme: Tenant) -> None:
-        last_working_days = {
-            "frequency": "monthly",
-            "byDay": ["MO", "TU", "WE", "TH", "FR"],
-            "bySetPosition": [-1],
-            "startDate": "2030-01-01",
-            "exceptDates": ["2030-02-28"],
-        }
-        shown = preview(acme.key(), recurrence=last_working_days, timezone="Europe/London", limit=3)
-        assert [window["localStart"] for window in shown["occurrences"]] == [
-            "2030-01-31T22:00:00",
-            "2030-03-29T22:00:00",
-            "2030-04-30T22:00:00",
-        ]
-
     def test_draft_preview_without_timezone_uses_that_of_the_organization(self, acme: Tenant, session: Session) -> None:
         acme.organization.settings = {"timezone": "Asia/Kolkata"}
         session.flush()
         answer = acme.key().post("/v1/schedules/preview", {"recurrence": DAILY, "window": NIGHT})
         assert answer.json()["timezone"] == "Asia/Kolkata"
-
-    def test_draft_preview_finds_windows_years_ahead(self, acme: Tenant) -> None:
-        leap_days = {"frequency": "yearly", "byMonth": [2], "byMonthDay": [29], "startDate": "2026-01-01"}
-        found = [row["startsAt"][:10] for row in preview(acme.key(), recurrence=leap_days, limit=2)["occurrences"]]
-        assert [day[5:] for day in found] == ["02-29", "02-29"]
-
-    def test_draft_preview_of_a_past_recurrence_is_empty(self, acme: Tenant) -> None:
-        once = {"frequency": "once", "startDate": "2026-01-01"}
-        assert preview(acme.key(), recurrence=once)["occurrences"] == []
 
     def test_draft_preview_shows_a_nonexistent_local_time_as_skipped(self, acme: Tenant) -> None:
         gap = {"frequency": "once", "startDate": "2028-03-12"}
@@ -130,22 +105,6 @@ class TestPreviewScheduleDraft:
         body = {**FIRST, "exceptionsAllowed": False, "enabled": False, "allowOverlap": True, "reason": ""}
         assert acme.key().post("/v1/schedules/preview", body).status_code == 200
 
-    def test_draft_preview_reports_the_errors_of_a_creation(self, acme: Tenant) -> None:
-        cases: list[tuple[Any, str, str]] = [
-            ({"timezone": "Mars/Olympus"}, "invalid_timezone", "/timezone"),
-            ({"recurrence": {**DAILY, "byDay": ["-1FR"]}}, "invalid_recurrence", "/recurrence/byDay"),
-            ({"recurrence": {"frequency": "daily"}}, "invalid_recurrence", "/recurrence/startDate"),
-            ({"window": {"startTime": "12:00", "endTime": "12:00"}}, "invalid_recurrence", "/window/endTime"),
-            ({"scope": {"type": "glob", "patterns": ["a b"]}}, "invalid_glob", "/scope/patterns/0"),
-            ({"scope": {"type": "glob", "patterns": ["acme/x*"]}}, "no_targets_in_scope", "/scope"),
-            ({"scheduleId": UNKNOWN}, "invalid_parameter", "/scheduleId"),
-            ({"limit": 101}, "validation_failed", "/limit"),
-            ({"source": "manual"}, "validation_failed", "/source"),
-        ]
-        for changes, code, where in cases:
-            error = refusal(acme.key().post("/v1/schedules/preview", {**DRAFT, **changes}), 422, code)
-            assert rows(error) == [(where, code)]
-
     def test_draft_preview_reports_all_errors_at_once(self, acme: Tenant) -> None:
         wrong = {**DRAFT, "scheduleId": UNKNOWN, "timezone": "Mars/Olympus", "window": {**NOON, "endTime": "12:00"}}
         error = refusal(acme.key().post("/v1/schedules/preview", wrong), 422, "invalid_parameter")
@@ -182,11 +141,6 @@ class TestPreviewSchedule:
         shown = acme.key().get(f"/v1/schedules/{saved}/preview", limit=100).json()["occurrences"]
         assert [row["startsAt"] for row in shown] == [starts(SOON + (1 + day) * DAY, 22) for day in range(100)]
 
-    def test_schedule_preview_of_a_disabled_schedule_shows_its_windows(self, acme: Tenant) -> None:
-        saved = created(acme.key(), enabled=False)
-        shown = acme.key().get(f"/v1/schedules/{saved['id']}/preview").json()
-        assert [row["id"] for row in shown["occurrences"]] == [None] * 10
-
     def test_schedule_preview_names_overlaps_except_itself(self, acme: Tenant) -> None:
         saved = created(acme.key())
         other = created(acme.key(), name="Everything", allowOverlap=True)
@@ -198,7 +152,3 @@ class TestPreviewSchedule:
         scope = {"type": "repositories", "repositories": ["acme/gone"]}
         schedule = factories.schedule(session, acme.organization, scope=scope)
         assert acme.key().get(f"/v1/schedules/{schedule.id}/preview").json()["branchCount"] == 0
-
-    def test_schedule_preview_of_a_deleted_schedule_is_not_found(self, acme: Tenant, session: Session) -> None:
-        gone = factories.schedule(session, acme.organization, deleted_at=factories.now())
-        refusal(acme.key().get(f"/v1/schedules/{gone.id}/preview"), 404, "schedule_not_found")

@@ -138,14 +138,6 @@ class TestSkipOccurrence:
         assert unskipped.details == {"before": states[1], "after": states[0], **window}
         assert {entry.target["id"] for entry in (skipped, unskipped)} == {nights["id"]}
 
-    def test_skip_of_the_next_window_moves_the_next_occurrence(self, key: Caller, nights: dict[str, Any]) -> None:
-        first = nights["nextOccurrence"]["id"]
-        key.post(path(nights, first, "skip"))
-        shown = key.get(f"/v1/schedules/{nights['id']}").json()["nextOccurrence"]
-        assert shown["startsAt"] == starts(SOON + DAY, 22)
-        key.post(path(nights, first, "unskip"))
-        assert key.get(f"/v1/schedules/{nights['id']}").json()["nextOccurrence"] == nights["nextOccurrence"]
-
     def test_unknown_occurrences_are_not_found(self, key: Caller, nights: dict[str, Any]) -> None:
         other = created(key, allowOverlap=True)
         [foreign] = on(key, other, LATER)

@@ -38,13 +38,6 @@ class TestAfterDowntime:
         assert (seen["late"], seen["late_seconds"]) == (seconds > 0, seconds)
         assert entry.details.get("late", 0) == seconds
 
-    def test_window_open_when_its_schedule_is_saved_is_not_late(self, planned: Planned) -> None:
-        planned.occurrence.due_at = planned.starts_at + timedelta(minutes=19, seconds=59.5)
-        planned.session.commit()
-        planned.come(timedelta(minutes=20))
-        planned.begin()
-        assert planned.seen()["late"] is False
-
     def test_passed_window_is_missed_and_does_not_begin(self, planned: Planned) -> None:
         planned.come(HOUR)
         assert planned.begin() == 0
@@ -95,19 +88,6 @@ class TestAfterDowntime:
         planned.come(2 * HOUR)
         planned.begin()
         assert planned.attention() == []
-
-    def test_each_missed_or_late_window_is_judged_separately(self, planned: Planned) -> None:
-        day = timedelta(days=1)
-        later = [planned.add(planned.schedule, number * day) for number in (1, 2)]
-        planned.come(2 * day + timedelta(minutes=10))
-        assert planned.begin() == 1
-        assert record_missed(planned.jobs) == 2
-        states = [planned.seen(each) for each in (planned.occurrence, *later)]
-        assert [(seen["state"], seen["missed"], seen["late"]) for seen in states] == [
-            ("past", True, False),
-            ("past", True, False),
-            ("active", False, True),
-        ]
 
     def test_open_window_begins_late_when_the_app_is_reinstalled(self, planned: Planned) -> None:
         installation = planned.session.scalars(select(Installation)).one()
@@ -171,11 +151,3 @@ class TestManualChanges:
         with planned.unit_of(planned.acme) as uow:
             shown = views.show(uow, freeze.id)
         assert (shown["state"], shown["ends_at"]) == ("in_force", planned.starts_at + 5 * HOUR)
-
-    def test_skipped_window_does_not_begin(self, planned: Planned) -> None:
-        planned.occurrence.skip_reason = "asked"
-        planned.session.commit()
-        planned.come()
-        assert planned.begin() == 0
-        planned.come(HOUR)
-        assert record_missed(planned.jobs) == 0

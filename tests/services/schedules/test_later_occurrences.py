@@ -15,7 +15,6 @@ from services.schedules.occurrences import OccurrenceFilters, list_occurrences
 from services.schedules.plans import extend_plans
 from services.schedules.previews import preview_saved
 from services.schedules.schedule_filters import ScheduleFilters
-from tests import factories
 from tests.harness.concurrency import at_once
 from tests.services.schedules.conftest import NIGHTS, ScheduleFixture, utc
 
@@ -125,11 +124,6 @@ class TestList:
         assert len(found) == expected
         assert all(one["skip_reason"] == "no_such_time" for one in found if one["state"] == "skipped")
 
-    def test_list_has_no_later_occurrences_of_disabled_or_deleted_schedules(self, schedules: ScheduleFixture) -> None:
-        schedules.at(NOW).create(enabled=False)
-        schedules.delete(schedules.create())
-        assert everything(schedules, until=utc("2027-11-21 12:00")) == []
-
     def test_occurrence_stored_under_another_id_is_listed_once(self, schedules: ScheduleFixture) -> None:
         made = schedules.at(NOW).create(recurrence=FRIDAYS, window=NOON)
         row, *_ = schedules.rows(made)
@@ -174,17 +168,6 @@ class TestSkippedInAdvance:
         schedules.create(recurrence=once, window=NOON)
         with pytest.raises(ServiceError, match="overlap"):
             schedules.create(recurrence={**once, "start_date": "2028-01-28"}, window=NOON)
-
-    def test_skipped_later_window_stays_skipped_over_an_edit(self, schedules: ScheduleFixture) -> None:
-        made = schedules.at(NOW).create(recurrence=FRIDAYS, window=NOON)
-        days = [utc("2027-03-05 12:00"), utc("2028-02-04 12:00")]
-        for day in days:
-            schedules.skip(made, occurrence_id(made, day))
-        schedules.update(made, window={**NOON, "end_time": "15:00"})
-        skipped = [(row.starts_at, row.ends_at) for row in schedules.rows(made) if row.skip_reason == "asked"]
-        assert skipped == [(day, day + timedelta(hours=3)) for day in days]
-        schedules.update(made, recurrence={**FRIDAYS, "until": "2027-12-31"})
-        assert [row.starts_at for row in schedules.rows(made) if row.skip_reason == "asked"] == days[:1]
 
     def test_preview_shows_a_skipped_later_window_in_its_place(self, schedules: ScheduleFixture) -> None:
         made = schedules.at(NOW).create(recurrence=FRIDAYS, window=NOON)
@@ -249,13 +232,6 @@ class TestCalendar:
         schedules.at(NOW).create(window=NOON)
         assert list(month(schedules, "2028-11"))[-1] == "2028-11-20"
         assert month(schedules, "2028-12") == {}
-
-    def test_schedule_of_another_organization_has_no_later_windows_here(self, schedules: ScheduleFixture) -> None:
-        globex = factories.organization(schedules.session, "Globex")
-        factories.schedule(schedules.session, globex, planned_until=utc(NOW))
-        schedules.session.commit()
-        assert month(schedules.at(NOW), "2027-06") == {}
-        assert everything(schedules, until=utc("2027-06-01 00:00")) == []
 
 
 def test_later_windows_across_midnight_are_those_that_get_planned(schedules: ScheduleFixture) -> None:

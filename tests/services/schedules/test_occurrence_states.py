@@ -33,19 +33,12 @@ def freeze(*, ended: bool = False, ends: datetime | None = None) -> Freeze:
 
 
 class TestState:
-    def test_occurrence_is_planned_until_it_begins(self) -> None:
-        assert state_of(occurrence(1, 2), None, NOW) == "planned"
-        assert state_of(occurrence(-1, 1), None, NOW) == "planned"
-
     def test_occurrence_is_active_while_its_freeze_is_in_force(self) -> None:
         started = occurrence(-1, 1, started_at=NOW - HOUR)
         assert state_of(started, freeze(ends=NOW + HOUR), NOW) == "active"
         assert state_of(started, freeze(ended=True), NOW) == "past"
         assert state_of(started, freeze(ends=NOW), NOW) == "past"
         assert state_of(started, freeze(), NOW + HOUR) == "past"
-
-    def test_occurrence_is_active_before_its_start_when_begun_early(self) -> None:
-        assert state_of(occurrence(1, 2, started_at=NOW), freeze(ends=NOW + 2 * HOUR), NOW) == "active"
 
     def test_occurrence_is_past_and_missed_when_it_never_began(self) -> None:
         over = occurrence(-2, -1)

@@ -104,38 +104,6 @@ class TestOverlapsOf:
         schedules.session.commit()
         assert schedules.names(mine) == []
 
-    def test_overlaps_match_repositories_by_id_or_name(self, schedules: OverlapFixture) -> None:
-        mine = schedules.add(
-            (0, 1), scope={"type": "repositories", "repositories": [schedules.web.repository_id, "acme/gone"]}
-        )
-        schedules.add((0, 1), name="alike", scope={"type": "repositories", "repositories": ["ACME/Web"]})
-        assert schedules.names(mine) == ["alike"]
-
-    @pytest.mark.parametrize(
-        "columns",
-        [
-            pytest.param({"enabled": False}, id="not enabled"),
-            pytest.param({"deleted_at": factories.now()}, id="deleted"),
-            pytest.param({"windows": None}, id="without windows"),
-        ],
-    )
-    def test_overlaps_ignore_inactive_schedules(self, schedules: OverlapFixture, columns: dict[str, Any]) -> None:
-        schedules.add((0, 1), **columns)
-        assert schedules.overlaps(schedules.add((0, 1))).count == 0
-
-    def test_overlaps_ignore_other_organizations(self, schedules: OverlapFixture, session: Session) -> None:
-        other = factories.organization(session, "Globex")
-        factories.watched(session, other, "acme/web")
-        factories.schedule(session, other, windows=windows((0, 1)))
-        session.commit()
-        assert schedules.overlaps(schedules.add((0, 1))).count == 0
-
-    def test_overlaps_are_allowed_when_the_other_schedule_allows_them(self, schedules: OverlapFixture) -> None:
-        schedules.add((0, 1), name="allowed", allow_overlap=True)
-        schedules.add((0.5, 1), name="refused")
-        found = schedules.overlaps(schedules.add((0, 1), allow_overlap=True))
-        assert [(each.schedule_name, each.allowed) for each in found.named] == [("allowed", True), ("refused", False)]
-
     def test_overlap_begins_now_at_the_earliest(self, schedules: OverlapFixture) -> None:
         schedules.add((-240, 240))
         mine = schedules.add((-240, -100), (-99, 240))
@@ -146,11 +114,6 @@ class TestOverlapsOf:
     def test_overlaps_ignore_past_windows(self, schedules: OverlapFixture) -> None:
         schedules.add((-240, -100))
         assert schedules.overlaps(schedules.add((-240, -100))).count == 0
-
-    def test_overlaps_are_found_for_a_draft(self, schedules: OverlapFixture) -> None:
-        schedules.add((0, 1), name="saved")
-        assert schedules.names(draft((0.5, 2))) == ["saved"]
-        assert schedules.names(draft()) == []
 
     def test_overlaps_are_all_counted_and_named_up_to_a_maximum(self, schedules: OverlapFixture) -> None:
         for _ in range(MAX_LISTED + 1):
@@ -202,8 +165,3 @@ class TestRefuseOverlaps:
             )
             for row, start in ((second, 3), (first, 5))
         ]
-
-    def test_schedule_without_overlap_is_accepted(self, schedules: OverlapFixture) -> None:
-        schedules.add((0, 1))
-        with schedules.unit_of(schedules.organization) as uow:
-            require_no_overlap(uow, schedules.add((1, 2)))

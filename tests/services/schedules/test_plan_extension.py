@@ -127,34 +127,3 @@ def other_data(schedules: ScheduleFixture, schedule_id: str, *, hours: int) -> N
         )
     schedules.session.execute(update(Schedule).values(planned_with="2020.1"))
     schedules.session.commit()
-
-
-class TestDeleting:
-    def test_deletion_removes_future_windows_and_keeps_past(self, schedules: ScheduleFixture) -> None:
-        made = schedules.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
-        schedules.begin()
-        schedules.at("2026-11-21 14:00").skip_next(made)
-        schedules.delete(made)
-        assert schedules.windows(made, "planned", "skipped") == []
-        assert schedules.windows(made, "past") == ["11-21 12:00 to 11-21 13:00"]
-        assert schedules.schedule(made).windows is None
-
-    def test_deletion_leaves_the_active_freeze_in_force(self, schedules: ScheduleFixture) -> None:
-        made = schedules.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
-        schedules.begin()
-        schedules.delete(made)
-        assert schedules.windows(made, "active") == ["11-21 12:00 to 11-21 13:00"]
-
-    def test_deletion_ends_the_active_freeze_on_request_and_is_audited(self, schedules: ScheduleFixture) -> None:
-        made = schedules.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
-        schedules.begin()
-        schedules.delete(made, end_active=True)
-        assert schedules.windows(made, "past") == ["11-21 12:00 to 11-21 13:00"]
-        [lifted], [deleted] = schedules.audit("freeze.lifted"), schedules.audit("schedule.deleted")
-        assert deleted.details["endedFreezes"] == [lifted.target["id"]]
-        assert deleted.details["before"]["window"] == {"startTime": "12:00", "endTime": "13:00"}
-
-    def test_due_window_of_a_deleted_schedule_does_not_begin(self, schedules: ScheduleFixture) -> None:
-        made = schedules.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
-        schedules.at("2026-11-21 12:00").delete(made)
-        assert schedules.begin() == 0

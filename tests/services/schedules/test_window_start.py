@@ -12,7 +12,7 @@ from rules.ids import new_id
 from services.core.ports import Ports
 from services.freezes.completion import mark_complete
 from services.freezes.end import lift
-from services.maintenance.tasks import cover_remaining, end_freezes, seconds_to_next
+from services.maintenance.tasks import cover_remaining, seconds_to_next
 from services.schedules.missed_windows import record_missed
 from tests import factories
 from tests.harness.concurrency import at_once
@@ -21,12 +21,6 @@ from tests.services.schedules.windows import HOUR, Planned
 
 
 class TestDueWindow:
-    def test_window_does_not_begin_before_its_start(self, planned: Planned) -> None:
-        planned.come(timedelta(seconds=-5))
-        assert planned.begin() == 0
-        assert planned.seen()["state"] == "planned"
-        assert planned.frozen(planned.web, planned.api) == [False, False]
-
     def test_due_window_starts_a_freeze_until_its_end(self, planned: Planned, wakeups: RecordedWakeups) -> None:
         planned.come()
         assert planned.begin() == 1
@@ -38,44 +32,6 @@ class TestDueWindow:
         assert freeze.created_by == {"type": "schedule", "id": schedule.id, "name": "Weekends"}
         assert planned.frozen(planned.web, planned.api) == [True, True]
         assert "reconcile" in wakeups.sent
-
-    def test_begun_window_is_consistent_in_freeze_occurrence_and_audit(self, planned: Planned) -> None:
-        planned.come()
-        planned.begin()
-        [freeze] = planned.freezes()
-        seen = planned.seen()
-        assert (seen["state"], seen["freeze_id"], seen["late"], seen["missed"]) == ("active", freeze.id, False, False)
-        [entry] = planned.audit("freeze.started")
-        assert (entry.source, entry.actor["id"]) == ("schedule", planned.schedule.id)
-        assert entry.details["occurrenceId"] == planned.occurrence.id
-        assert "late" not in entry.details
-
-    def test_window_begins_once_over_repeated_sweeps(self, planned: Planned) -> None:
-        planned.come()
-        assert [planned.begin() for _ in range(3)] == [1, 0, 0]
-        assert len(planned.freezes()) == 1
-
-    def test_window_ends_at_its_planned_end(self, planned: Planned) -> None:
-        planned.come()
-        planned.begin()
-        planned.come(HOUR)
-        assert planned.frozen(planned.web) == [False]
-        assert planned.seen()["state"] == "past"
-        assert end_freezes(planned.jobs) == 1
-        [freeze] = planned.freezes()
-        assert (freeze.ended_at, freeze.end_reason) == (planned.occurrence.ends_at, "schedule_ended")
-        assert planned.begin() == 0
-
-    def test_adjacent_window_begins_before_the_end_of_the_last_is_recorded(self, planned: Planned) -> None:
-        following = planned.add(planned.schedule, HOUR)
-        planned.come()
-        planned.begin()
-        planned.come(HOUR)
-        assert planned.begin() == 1
-        assert planned.frozen(planned.web) == [True]
-        end_freezes(planned.jobs)
-        assert planned.frozen(planned.web) == [True]
-        assert planned.seen(following)["state"] == "active"
 
     def test_window_begins_when_another_cannot(self, planned: Planned) -> None:
         broken = planned.add_schedule(scope={"type": "glob", "patterns": ["["]})
@@ -200,13 +156,6 @@ class TestManyBranches:
 
 
 class TestSeveralSweepers:
-    def test_concurrent_sweepers_begin_each_window_once(self, planned: Planned) -> None:
-        for number in range(20):
-            planned.add(planned.add_schedule(name=f"Number {number}"))
-        planned.come()
-        assert sum(at_once(*[planned.begin] * 3)) == 21
-        assert len({freeze.occurrence_id for freeze in planned.freezes()}) == len(planned.freezes()) == 21
-
     def test_concurrent_sweepers_record_each_missed_window_once(self, planned: Planned) -> None:
         for number in range(1, 10):
             planned.add(planned.schedule, -number * HOUR, timedelta(minutes=30))
@@ -224,13 +173,6 @@ class TestSeveralSweepers:
 
 
 class TestNextInstant:
-    def test_next_instant_is_the_start_of_a_window_or_the_end_of_a_freeze(self, planned: Planned) -> None:
-        planned.come(-timedelta(seconds=90))
-        assert seconds_to_next(planned.jobs) == 90
-        planned.come()
-        planned.begin()
-        assert seconds_to_next(planned.jobs) == 3600
-
     def test_next_instant_is_never_in_the_past(self, planned: Planned) -> None:
         planned.come(timedelta(minutes=1))
         assert seconds_to_next(planned.jobs) is None

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
-from models.repositories import Repository, WatchedBranch
+from models.repositories import WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant
 
@@ -52,14 +52,6 @@ class TestVerdictExplanation:
         assert (shown["verdict"], shown["exceptionIds"]) == ("blocked", [made.id])
         assert "Audit week" in shown["check"]["summary"]
 
-    def test_exceptions_from_every_freeze_allow_the_pull_request(
-        self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
-    ) -> None:
-        made = factories.exception(session, freeze, pull, web)
-        shown = look_up()
-        assert (shown["verdict"], shown["exceptionIds"]) == ("allowed", [made.id])
-        assert shown["check"]["title"] == "Allowed by an exception until the freeze ends"
-
     @pytest.mark.parametrize(
         ("columns", "state"),
         [
@@ -101,47 +93,8 @@ class TestVerdictExplanation:
         factories.exception(session, over, pull, web)
         assert look_up()["exceptions"] == []
 
-    def test_pull_request_without_exception_blocks_others_on_the_same_head(
-        self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
-    ) -> None:
-        repository = session.get_one(Repository, web.repository_id)
-        other = factories.pull_request(session, repository, 8, head_sha=pull.head_sha)
-        factories.exception(session, freeze, pull, web)
-        assert {number: look_up(number)["verdict"] for number in ("7", "8")} == {"7": "blocked", "8": "blocked"}
-        factories.exception(session, freeze, other, web)
-        assert {number: look_up(number)["verdict"] for number in ("7", "8")} == {"7": "allowed", "8": "allowed"}
-
-    def test_exception_of_another_pull_request_has_no_effect(
-        self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
-    ) -> None:
-        other = factories.pull_request(session, session.get_one(Repository, web.repository_id), 8)
-        factories.exception(session, freeze, other, web)
-        shown = look_up()
-        assert (shown["verdict"], shown["exceptions"]) == ("blocked", [])
-
 
 class TestNextChange:
-    def test_blocked_pull_request_changes_when_the_last_freeze_ends(
-        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
-    ) -> None:
-        ends = [factories.now() + hours * HOUR for hours in (1, 3)]
-        for end in ends:
-            factories.freeze(session, acme.organization, [web], ends_at=end)
-        assert look_up()["nextChangeAt"] == reported(ends[1])
-
-    def test_next_change_is_unknown_with_an_open_ended_freeze(
-        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
-    ) -> None:
-        factories.freeze(session, acme.organization, [web], ends_at=factories.now() + HOUR)
-        assert look_up()["nextChangeAt"] is None
-
-    def test_allowed_pull_request_changes_when_its_exception_ends(
-        self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
-    ) -> None:
-        end = factories.now() + HOUR
-        factories.exception(session, freeze, pull, web, expires_at=end)
-        assert look_up()["nextChangeAt"] == reported(end)
-
     def test_exception_that_outlives_its_freeze_changes_nothing(
         self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
     ) -> None:
@@ -179,14 +132,6 @@ class TestNextChange:
         until = f"{end + 2 * HOUR:%Y-%m-%d %H:%M} UTC"
         assert shown["check"]["title"] == f"Merging into main is frozen until {until}"
         assert f"It stays frozen until {until}" in shown["check"]["summary"]
-
-    def test_allowed_pull_request_changes_when_a_planned_window_begins(
-        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
-    ) -> None:
-        start = factories.now() + HOUR
-        factories.occurrence(session, factories.schedule(session, acme.organization), starts_at=start)
-        shown = look_up()
-        assert (shown["verdict"], shown["nextChangeAt"]) == ("allowed", reported(start))
 
     def test_unfrozen_pull_request_has_no_next_change(self, pull: PullRequest, look_up: Shown) -> None:
         shown = look_up()

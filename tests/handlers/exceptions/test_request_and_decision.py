@@ -172,14 +172,6 @@ class TestDecideExceptionRequest:
         (shown,) = rows(decide(acme.key(), row.id, pinToHead=True))
         assert (shown["pinToHead"], shown["headSha"]) == (True, pull.head_sha)
 
-    def test_grant_is_rejected_when_the_branch_stopped_permitting_it(
-        self, acme: Tenant, session: Session, pending: PullRequestException, web: WatchedBranch
-    ) -> None:
-        web.exceptions_allowed = False
-        session.flush()
-        refusal(decide(acme.key(), pending.id), 409, "exceptions_not_permitted")
-        assert rows(decide(acme.key(), pending.id, decision="deny"))[0]["state"] == "denied"
-
     @pytest.mark.parametrize("how", ["lifted", "its freeze's time", "its own time"])
     def test_decision_is_rejected_once_the_request_has_expired(
         self, acme: Tenant, session: Session, pending: PullRequestException, freeze: Freeze, how: str

@@ -15,7 +15,6 @@ from services.pull_request_exceptions.expiry import end_exceptions, end_on_branc
 from tests import factories
 from tests.faults.test_new_branches import push
 from tests.harness.github_harness import Builder, Harness
-from tests.harness.webhook_queue import work
 from tests.jobs.pull_request_exceptions.grants import audited, check, grant, now, pass_by, row, row_of
 from tools.fake_github.model.records import PullRequest
 
@@ -38,14 +37,6 @@ class TestByTime:
         assert "granted" not in check(harness, first)["summary"]
         assert harness.merge("acme/web", first.number).status_code == 405
         assert row(harness, made)["expired_at"] == until
-
-    def test_verdict_does_not_wait_for_the_record_of_the_end(
-        self, harness: Harness, freeze: str, first: PullRequest
-    ) -> None:
-        grant(harness, freeze, first.number, expires_at=now(harness) + timedelta(hours=1))
-        pass_by(harness, hours=1)
-        harness.run_until_idle()
-        assert check(harness, first)["conclusion"] == "failure"
 
     def test_end_is_recorded_once(self, harness: Harness, freeze: str, first: PullRequest) -> None:
         made = grant(harness, freeze, first.number, expires_at=now(harness) + timedelta(hours=1))
@@ -196,12 +187,6 @@ class TestByAPush:
         assert row(harness, made)["revoked_by"]["type"] == "system"
         [(_actor, _target, details)] = audited(harness, "revoked")
         assert [each["before"]["state"] for each in details["rows"]] == ["pending"]
-
-    def test_exception_without_pin_survives_a_push(self, harness: Harness, freeze: str, first: PullRequest) -> None:
-        made = grant(harness, freeze, first.number)
-        assert push(harness, "acme/web", first.head_ref).status_code == 201
-        work(harness)
-        assert row(harness, made)["revoked_at"] is None
 
     @pytest.mark.parametrize("decision", ["granted", None])
     def test_sweeper_finds_a_push_that_the_pass_did_not_see(

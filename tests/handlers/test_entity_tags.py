@@ -1,6 +1,6 @@
 """`ETag` and `If-Match` of settings: a change that was made in between is not lost.
 
-Those of schedules are in `schedules/test_entity_tags.py`, with the forms that the header takes.
+The forms that the header takes are in `schedules/test_entity_tags.py`.
 """
 
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ RESOURCES = {
     ),
     "webhook": Resource("/v1/webhooks/{webhook}", {"name": "One"}, {"enabled": False}),
     "notifications": Resource("/v1/me/notifications", {"kinds": []}, {"remindBefore": [30]}),
+    "schedule": Resource("/v1/schedules/{schedule}", {"name": "One"}, {"reason": "Another reason"}),
 }
 
 
@@ -41,6 +42,7 @@ def resource(request: pytest.FixtureRequest, acme: Tenant, session: Session) -> 
     ids = {
         "repository": factories.repository(session, acme.organization, "acme/settings").id,
         "webhook": factories.webhook(session, acme.organization).id,
+        "schedule": factories.schedule(session, acme.organization).id,
     }
     return found._replace(path=found.path.format(**ids))
 

@@ -7,7 +7,6 @@ import pytest
 
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.requests import DAILY, FIRST, UNKNOWN
-from tests.harness.concurrency import at_once
 
 Write = Callable[[Caller, str, str | None], httpx.Response]
 OTHER = '"0000000000000000000000"'
@@ -68,9 +67,6 @@ class TestIfMatch:
             tag = key.get(path).headers["ETag"]
             assert patch(key, path, form.format(tag), f"Name {number}").is_success, form
 
-    def test_deletion_takes_effect_when_the_tag_matches(self, key: Caller, answer: httpx.Response, path: str) -> None:
-        assert delete(key, path, answer.headers["ETag"]).status_code == 204
-
     @pytest.mark.parametrize("write", [patch, delete])
     def test_write_without_if_match_takes_effect(self, key: Caller, path: str, write: Write) -> None:
         assert patch(key, path, None, "Between").is_success
@@ -107,25 +103,3 @@ class TestIfMatch:
     def test_missing_schedule_is_not_found_before_its_tag_matters(self, key: Caller, write: Write) -> None:
         for tag in ("*", OTHER):
             refusal(write(key, f"/v1/schedules/{UNKNOWN}", tag), 404, "schedule_not_found")
-
-
-def test_one_of_concurrent_changes_with_the_same_tag_takes_effect(
-    acme: Tenant, key: Caller, answer: httpx.Response, path: str
-) -> None:
-    tag = answer.headers["ETag"]
-    answers = at_once(*[lambda name=name: patch(key, path, tag, name) for name in ("One", "Two", "Three", "Four")])
-    assert sorted(each.status_code for each in answers) == [200, 412, 412, 412]
-    [won] = [each.json()["name"] for each in answers if each.is_success]
-    assert key.get(path).json()["name"] == won
-    assert acme.audit() == ["schedule.created", "schedule.updated"]
-
-
-def test_refused_change_leaves_its_idempotency_key_free(key: Caller, answer: httpx.Response, path: str) -> None:
-    def send(tag: str) -> httpx.Response:
-        return key.patch(path, {"name": "Renamed"}, headers={"If-Match": tag, "Idempotency-Key": "rename"})
-
-    refusal(send(OTHER), 412, "precondition_failed")
-    first = send(answer.headers["ETag"])
-    again = send(answer.headers["ETag"])
-    assert (first.status_code, again.status_code, again.headers["Idempotency-Replayed"]) == (200, 200, "true")
-    assert first.headers["ETag"] == again.headers["ETag"]

@@ -164,19 +164,6 @@ class TestDeleteOrganization:
         assert everything_of(session, globex) == before
         assert key.get("/v1/freezes").json()["data"][0]["state"] == "in_force"
 
-    def test_members_of_a_deleted_organization_keep_other_memberships(
-        self, acme: Tenant, globex: Tenant, owner: Caller, session: Session
-    ) -> None:
-        person = factories.user(session)
-        for organization in (acme.organization, globex.organization):
-            factories.membership(session, organization, person, "owner")
-        here, there = (
-            Caller(acme.http, factories.session_token(session, person, each.organization)) for each in (acme, globex)
-        )
-        delete(owner)
-        refusal(here.get("/v1/freezes"), 410, "organization_deleted")
-        assert there.get("/v1/freezes").status_code == 200
-
     def test_member_of_only_a_deleted_organization_may_create_another(
         self, acme: Tenant, owner: Caller, session: Session
     ) -> None:

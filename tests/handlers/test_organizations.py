@@ -199,20 +199,6 @@ class TestBootstrapOrganization:
         assert sign_ins(session, grace) == {None: 1, acme.id: 2, globex.id: 1}
         assert acme.audit() == globex.audit() == []
 
-    def test_bootstrap_ignores_a_deleted_organization(self, acme: Tenant, session: Session) -> None:
-        grace = member(acme)
-        delete(session, acme.organization)
-        made = grace.caller.post(BOOTSTRAP).json()
-        assert made["id"] != acme.id
-        assert sign_ins(session, grace) == {None: 1, made["id"]: 1}
-
-    def test_bootstrap_is_replayed_under_the_same_idempotency_key(self, session: Session, http: httpx.Client) -> None:
-        eve = newcomer(session, http)
-        first = eve.caller.post(BOOTSTRAP, headers={"Idempotency-Key": "once"})
-        again = eve.caller.post(BOOTSTRAP, headers={"Idempotency-Key": "once"})
-        assert again.json() == first.json()
-        assert again.headers["Idempotency-Replayed"] == "true"
-
     def test_bootstrap_rejects_an_invalid_name(self, session: Session, http: httpx.Client) -> None:
         cases: list[object] = [
             "",
@@ -247,20 +233,6 @@ class TestGetCurrentOrganization:
         acme.installation.state = "removed"
         session.flush()
         assert acme.key().get("/v1/orgs/current").json()["installationId"] is None
-
-    def test_get_current_organization_is_gone_when_deleted(self, acme: Tenant, session: Session) -> None:
-        callers = [acme.key(), acme.person("owner")]
-        delete(session, acme.organization)
-        for caller in callers:
-            refusal(caller.get("/v1/orgs/current"), 410, "organization_deleted")
-
-    def test_member_of_only_deleted_organizations_is_not_provisioned(
-        self, acme: Tenant, session: Session, http: httpx.Client
-    ) -> None:
-        grace = member(acme)
-        delete(session, acme.organization)
-        again = signed_in(session, http, grace.user, None)
-        refusal(again.caller.get("/v1/orgs/current"), 403, "organization_not_provisioned")
 
 
 class TestUpdateCurrentOrganization:

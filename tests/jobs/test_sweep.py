@@ -20,10 +20,8 @@ from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.github_access.pauses import pause_installation
 from services.maintenance.resync import full_resync
 from services.maintenance.retention import purge_expired
-from services.maintenance.tasks import end_freezes
 from services.repository_sync.sync import request_sync
 from services.webhooks.deliveries import receive
-from tests import factories
 from tests.factories.plans import BUSINESS
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import Task, at_once, eventually
@@ -154,32 +152,8 @@ class TestTime:
         assert set(harness.conclusions().values()) == {"success"}
         assert harness.sql("SELECT released_at IS NOT NULL FROM freezes WHERE id = :id", id=freeze) == [(True,)]
 
-    def test_sweep_extends_the_plans_of_schedules(self, harness: Harness, build: Builder, sweeper: SweeperOf) -> None:
-        build("web")
-        schedule = factories.schedule(harness.session, harness.organization)
-        harness.session.commit()
-        sweeper().sweep()
-        [[planned]] = harness.sql("SELECT count(*) FROM occurrences WHERE schedule_id = :id", id=schedule.id)
-        assert planned in {12, 13, 14}
-        pass_time(harness, days=7)
-        sweeper().sweep()
-        assert harness.sql(
-            "SELECT count(*) FROM occurrences WHERE starts_at > clock_timestamp() + interval '90 days'"
-        ) == [(1,)]
-
 
 class TestTwoSweepers:
-    def test_concurrent_sweepers_record_an_end_once(self, harness: Harness, build: Builder) -> None:
-        build("web")
-        with harness.jobs.open(SYSTEM_CALLER) as uow:
-            ends_at = uow.now + timedelta(hours=1)
-        for _ in range(5):
-            harness.freeze(ends_at=ends_at)
-        pass_time(harness, hours=1)
-        ended = at_once(lambda: end_freezes(harness.jobs), lambda: end_freezes(harness.jobs))
-        assert sum(ended) == 5
-        assert harness.sql("SELECT count(*) FROM audit_entries WHERE action = 'freeze.expired'") == [(5,)]
-
     def test_concurrent_sweepers_run_a_periodic_task_once_per_period(self, harness: Harness, build: Builder) -> None:
         build("web")
         hour = timedelta(hours=1)

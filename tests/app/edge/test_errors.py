@@ -35,14 +35,6 @@ def test_unknown_route_returns_a_404_envelope(api: httpx.Client) -> None:
         assert (response.status_code, error(response)["code"]) == (404, "not_found"), path
 
 
-def test_wrong_method_returns_405_with_every_allowed_method(api: httpx.Client) -> None:
-    response = api.put("/v1/things/a")
-    assert response.status_code == 405
-    assert error(response)["type"] == "invalid_request"
-    assert error(response)["code"] == "method_not_allowed"
-    assert response.headers["Allow"] == "DELETE, GET, HEAD"
-
-
 def test_head_request_is_answered_like_get_without_a_body(api: httpx.Client, clock: MovableClock) -> None:
     clock.at = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)  # the thing has the time, and whole seconds are shorter
     response = api.head("/v1/things/a")

@@ -11,8 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from app.edge import streaming
-from app.edge.downloads import MAX_DOWNLOADS, MAX_DOWNLOADS_PER_ORGANIZATION, DatabaseDownload
-from tests import factories
+from app.edge.downloads import MAX_DOWNLOADS_PER_ORGANIZATION, DatabaseDownload
 from tests.factories.plans import change_plan
 from tests.handlers.audit_export.requests import PATH, rows_of
 from tests.handlers.callers import Tenant, refusal
@@ -193,23 +192,6 @@ class TestExportStreaming:
         viewer = acme.person("viewer")
         assert [viewer.get(PATH).status_code for _ in range(times)] == [200] * times
         eventually(lambda: len(closed) == times)
-
-    def test_exports_are_limited_per_process(
-        self, readers: Callable[[str], Reader], session: Session, acme: Tenant
-    ) -> None:
-        many = [factories.organization(session, f"Org{number}") for number in range(MAX_DOWNLOADS // 2)]
-        running = []
-        for organization in many:
-            session.execute(
-                text(str(MANY).replace("'aud_' ||", f"'aud_{organization.id[-4:]}' ||")),
-                {"organization": organization.id, "count": ROWS},
-            )
-            token = factories.member_token(session, organization, "viewer")
-            running += [readers(token) for _ in range(2)]
-        assert all(reader.read() for reader in running)
-        refused = acme.person("viewer").get(PATH)
-        refusal(refused, 503, "busy")
-        assert acme.person("viewer").get("/v1/freezes").status_code == 200
 
 
 DOWNLOAD = "query LIKE 'COPY (SELECT id%' AND state = 'active' AND datname = current_database()"

@@ -17,9 +17,6 @@ def names(page: dict[str, Any]) -> list[str]:
 
 
 class TestListBranches:
-    def test_list_branches_is_empty_for_an_organization_without_branches(self, acme: Tenant) -> None:
-        assert acme.key().get("/v1/branches").json() == {"data": [], "nextCursor": None}
-
     def test_list_branches_shows_the_light_of_the_last_probe(
         self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch
     ) -> None:
@@ -114,9 +111,6 @@ class TestListRemoteBranches:
         assert fresh["fetchedAt"] > first["fetchedAt"]
         assert "new" in names(fresh)
 
-    def test_support_session_reads_remote_branches_without_caching(self, acme: Tenant, repository: Repository) -> None:
-        assert acme.support.get(self.path).status_code == 200
-
     def test_list_remote_branches_is_not_found_when_missing_on_github(
         self, acme: Tenant, session: Session, repository: Repository
     ) -> None:
@@ -166,13 +160,6 @@ class TestListRemoteBranches:
             fake_github.settings.primary_limits, fake_github.settings.rest_points_per_hour = False, None
         refusal(answers[-1], 429, "github_rate_limited")
         assert sum(answer.status_code == 200 for answer in answers) in range(15, 20)  # GitHub gives 20
-
-    def test_list_remote_branches_is_gone_when_the_installation_was_removed(
-        self, acme: Tenant, session: Session, repository: Repository
-    ) -> None:
-        acme.installation.state = "removed"
-        session.flush()
-        refusal(acme.key().get(self.path), 410, "installation_removed")
 
 
 class TestGetBranch:

@@ -168,14 +168,3 @@ def test_race_of_freezes_and_unfreezes_leaves_at_most_one_freeze(
     assert [shown(answer)["frozen"] for answer in answers] == [body.endswith(b"true") for body in bodies]
     assert len(freezes(session)) <= 1
     assert client.state()["frozen"] is bool(freezes(session))
-
-
-def test_idempotency_key_replays_the_answer(client: ClassicClient, session: Session, web: WatchedBranch) -> None:
-    address, headers = client.address("/branches/acme/web/main/"), {"Idempotency-Key": "one"}
-    first = client.http.post(address, content=b"frozen=true", headers=headers)
-    client.change(b"frozen=false")
-    again = client.http.post(address, content=b" frozen = TRUE ", headers=headers)
-    assert shown(again) == shown(first)
-    assert again.headers["Idempotency-Replayed"] == "true"
-    refused(client.http.post(address, content=b"frozen=false", headers=headers), 409, "idempotency_key_reuse")
-    assert client.state()["frozen"] is False

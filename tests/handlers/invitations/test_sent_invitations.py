@@ -171,13 +171,6 @@ class TestCreateInvitation:
         for change in cases:
             refusal(acme.person("owner").post(INVITATIONS, {**GRACE, **change}), 422, "validation_failed")
 
-    def test_repeated_invitation_under_the_same_key_mails_once(self, acme: Tenant, session: Session) -> None:
-        admin, key = acme.person("admin"), {"Idempotency-Key": "once"}
-        first = admin.post(INVITATIONS, GRACE, headers=key)
-        again = admin.post(INVITATIONS, GRACE, headers=key)
-        assert again.json() == first.json()
-        assert len(session.scalars(select(Mail)).all()) == 1
-
 
 class TestRevokeInvitation:
     def test_revoke_invitation_invalidates_its_links_at_once(self, acme: Tenant, session: Session, eve: Person) -> None:

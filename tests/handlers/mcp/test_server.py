@@ -115,15 +115,6 @@ class TestCredentials:
         for client in clients:
             refusal(client.send(method, {"name": "svc_list_freezes"}), 410, "organization_deleted")
 
-    def test_mcp_server_refuses_a_revoked_key(self, acme: Tenant, session: Session) -> None:
-        key = acme.key(revoked_at=factories.now())
-        response = McpClient(key).send("tools/list")
-        refusal(response, 401, "invalid_token")
-        assert 'error="invalid_token", resource_metadata=' in response.headers["WWW-Authenticate"]
-
-    def test_mcp_server_refuses_a_session_jwt(self, acme: Tenant) -> None:
-        refusal(McpClient(acme.person("owner")).send("tools/list"), 401, "invalid_token")
-
 
 class TestTools:
     @each_era
@@ -152,12 +143,6 @@ class TestTools:
         assert client.call("svc_get_repo", repoId="acme/\x00").is_error
         assert client.call("svc_start_freeze", scope="all", reason=7).is_error
         assert client.call("svc_preview_scope").code == "missing_parameter"
-
-    def test_key_sees_the_tools_of_its_scopes(self, acme: Tenant) -> None:
-        tools = McpClient(acme.key("freeze:read")).tools()
-        assert "svc_list_freezes" in tools
-        assert "svc_start_freeze" not in tools
-        assert "svc_list_repos" not in tools
 
     @each_era
     def test_tool_answers_what_its_operation_answers(self, acme: Tenant, era: Era) -> None:

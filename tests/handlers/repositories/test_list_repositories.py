@@ -15,11 +15,6 @@ from tests.harness.wakeups import RecordedWakeups
 
 
 class TestListRepositories:
-    def test_list_repositories_returns_the_newest_first(self, acme: Tenant, session: Session) -> None:
-        for age, name in enumerate(["new", "middle", "old"]):
-            acme.repository(name, created_at=factories.now() - timedelta(days=age))
-        assert names(acme.key().get("/v1/repos").json()) == ["acme/new", "acme/middle", "acme/old"]
-
     def test_list_repositories_sorts_by_name_over_its_pages(self, acme: Tenant) -> None:
         for name in ("web", "Api", "docs"):
             acme.repository(name)
@@ -193,17 +188,6 @@ class TestSyncRepositories:
         assert again["state"] == "queued"
         assert again["lastSyncedAt"] is not None
         assert again["requestedAt"] > again["lastSyncedAt"]
-
-    @pytest.mark.parametrize(
-        ("state", "status", "code"),
-        [("removed", 410, "installation_removed"), ("suspended", 409, "installation_suspended")],
-    )
-    def test_sync_repositories_is_refused_without_an_active_installation(
-        self, acme: Tenant, session: Session, state: str, status: int, code: str
-    ) -> None:
-        acme.installation.state = state
-        session.flush()
-        refusal(acme.key().post("/v1/repos/sync"), status, code)
 
 
 class TestPreviewGlob:

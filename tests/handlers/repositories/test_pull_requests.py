@@ -212,9 +212,6 @@ class TestLookupPullRequest:
         answer = acme.key().get("/v1/pulls/lookup", ref=ref)
         assert refusal(answer, 400, "invalid_parameter")["details"][0]["path"] == "ref"
 
-    def test_lookup_requires_a_reference(self, acme: Tenant) -> None:
-        refusal(acme.key().get("/v1/pulls/lookup"), 400, "missing_parameter")
-
     def test_lookup_of_an_untracked_pull_request_is_not_found(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:

@@ -1,8 +1,5 @@
 """Setting enforcement up: what is planned, what a job writes, and what is left alone."""
 
-import pytest
-
-from rules.errors import ServiceError
 from services.enforcement.setup_runs import apply_due
 from tests.harness.github_harness import Harness
 from tests.jobs.setup.requests import (
@@ -33,10 +30,6 @@ class TestPlan:
         assert names(harness.fake_github) == {}
         assert audit(harness) == []
 
-    def test_single_repository_has_its_own_ruleset(self, harness: Harness) -> None:
-        add(harness, "web")
-        assert actions(ask(harness, "plan")) == [("create", "repository", "acme/web")]
-
     def test_partial_scope_has_rulesets_of_its_repositories(self, harness: Harness) -> None:
         add(harness, "web", "api")
         view = ask(harness, "plan", {"type": "repositories", "repositories": ["acme/web", "acme/api"]})
@@ -46,11 +39,6 @@ class TestPlan:
         add(harness, "web", "api")
         permit(harness, administration="write")
         assert {level for _, level, _ in actions(ask(harness, "plan"))} == {"repository"}
-
-    def test_rule_of_others_that_requires_the_check_is_sufficient(self, harness: Harness) -> None:
-        add(harness, "web")
-        harness.fake_github.organization("acme").repository("web").requires(MAIN, "main")
-        assert actions(ask(harness, "plan")) == [("none", "repository", "acme/web")]
 
     def test_unpinned_rule_is_not_sufficient(self, harness: Harness) -> None:
         add(harness, "web")
@@ -64,10 +52,6 @@ class TestPlan:
         )
         assert actions(ask(harness, "plan")) == [("create", "repository", "acme/web")]
 
-    def test_pattern_is_covered_before_any_branch_matches(self, harness: Harness) -> None:
-        add(harness, "web", auto_watch=["release/*"])
-        assert [change["check_name"] for change in ask(harness, "plan")["changes"]] == ["change-freeze/release/*", MAIN]
-
     def test_rule_for_existing_branches_does_not_cover_a_pattern(self, harness: Harness) -> None:
         add(harness, "web", branches=("release/1",), auto_watch=["release/*"])
         harness.fake_github.organization("acme").repository("web").requires("change-freeze/release/*", "release/1")
@@ -76,19 +60,6 @@ class TestPlan:
             ("create", "change-freeze/release/*"),
             ("create", "change-freeze/release/1"),
         ]
-
-    def test_ruleset_of_others_with_the_same_name_is_kept(self, harness: Harness) -> None:
-        add(harness, "web")
-        foreign = {"name": "Change freeze: main", "enforcement": "disabled", "rules": []}
-        harness.fake_github.organization("acme").repository("web").ruleset(**foreign)
-        [change] = ask(harness, "plan")["changes"]
-        assert (change["action"], change["after"]["name"]) == ("create", "Change freeze: main (2)")
-
-    def test_scope_without_targets_is_rejected(self, harness: Harness) -> None:
-        add(harness, "web")
-        with pytest.raises(ServiceError) as refused:
-            ask(harness, "plan", {"type": "glob", "patterns": ["other/*"]})
-        assert refused.value.code == "no_targets_in_scope"
 
 
 class TestApply:

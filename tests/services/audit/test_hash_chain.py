@@ -1,7 +1,6 @@
 """Seals: every committed entry gets a place, in one chain for each organisation, and none that a reader has passed."""
 
 from datetime import timedelta
-from hashlib import sha256
 
 import pytest
 from sqlalchemy import select, text
@@ -34,10 +33,6 @@ THOUSANDS = """
 
 
 class TestChain:
-    def test_committed_entry_waits_for_its_seal(self, session: Session, record: Record) -> None:
-        entry = record()
-        assert session.scalars(select(UnsealedEntry.entry_id)).all() == [entry]
-
     def test_seal_has_the_next_number_and_the_previous_hash(
         self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, record: Record
     ) -> None:
@@ -49,38 +44,6 @@ class TestChain:
         assert [(seal.sequence, seal.entry_id) for seal in chain] == list(enumerate(entries, 1))
         assert [seal.previous_hash for seal in chain] == [GENESIS, *(seal.hash for seal in chain[:-1])]
         assert session.scalars(select(UnsealedEntry.entry_id)).all() == []
-
-    def test_seal_hash_can_be_recomputed_from_the_entry(
-        self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, record: Record
-    ) -> None:
-        entry = session.get_one(AuditEntry, record(before=None, after={"ü": [1, 1.5, True]}))
-        seal_entries(jobs)
-        written = (
-            f'{{"action":"freeze.started","actor":{{"id":"usr_ada","name":"Ada","type":"user"}},'
-            f'"at":"{entry.at:%Y-%m-%dT%H:%M:%S.%f}Z","details":{{"after":{{"ü":[1,1.5,true]}},"before":null}},'
-            f'"id":"{entry.id}","organizationId":"{acme.id}","requestId":null,"source":"dashboard",'
-            f'"target":{{"id":"frz_1","name":"Quarter-end close","type":"freeze"}}}}'
-        )
-        assert seals(session, acme)[0].hash == sha256(bytes(32) + written.encode()).digest()
-
-    def test_organizations_have_separate_chains(
-        self,
-        session: Session,
-        jobs: UnitOfWorkFactory,
-        acme: Organization,
-        globex: Organization,
-        unit_of: UnitOfWorkOpener,
-        record: Record,
-    ) -> None:
-        record()
-        with unit_of(globex) as uow:
-            entry_of(uow)
-        seal_entries(jobs)
-        chains = [seals(session, each) for each in (acme, globex)]
-        assert [[seal.sequence for seal in chain] for chain in chains] == [[1], [1]]
-
-    def test_sealing_does_nothing_without_entries(self, jobs: UnitOfWorkFactory, acme: Organization) -> None:
-        assert seal_entries(jobs) == 0
 
     def test_many_entries_are_sealed_in_batches(
         self,

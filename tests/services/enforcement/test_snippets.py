@@ -132,15 +132,6 @@ def test_break_glass_snippet_disables_the_observed_ruleset(
         assert ruleset(uow, branch)["name"] == "Change freeze: main"
 
 
-def test_snippets_escape_special_characters_of_a_branch_name(
-    unit_of: UnitOfWorkOpener, session: Session, acme: Organization
-) -> None:
-    branch = factories.watched(session, acme, name="$(touch x){1}]'\"")
-    session.commit()
-    with unit_of(acme) as uow:
-        assert ruleset(uow, branch)["conditions"]["ref_name"]["include"] == [f"refs/heads/{branch.name}"]
-
-
 @contextmanager
 def _counted(engine: Engine) -> Iterator[list[str]]:
     statements: list[str] = []

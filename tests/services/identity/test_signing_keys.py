@@ -2,20 +2,16 @@
 
 from datetime import timedelta
 
-import jwt
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.organizations import SigningKey
 from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import UnitOfWorkFactory
-from services.identity.access_tokens import issue_access_token
 from services.identity.signing_keys import (
     PUBLISH_BEFORE,
     SIGNING_PERIOD,
-    VERIFICATION_PERIOD,
     current_signer,
-    public_jwk,
 )
 from services.maintenance.tasks import rotate_keys
 from tests import factories
@@ -40,40 +36,6 @@ def test_first_signing_key_is_created_once_on_demand(uow: UnitOfWorkOpener, sess
     found = set(at_once(*[lambda: signing(uow)] * 6))
     assert published(session) == [*found]
     assert len(found) == 1
-
-
-def test_next_signing_key_is_published_a_day_before_use(
-    uow: UnitOfWorkOpener, worker_units: UnitOfWorkFactory, session: Session, clock: MovableClock
-) -> None:
-    first = signing(uow)
-    clock.offset = SIGNING_PERIOD - PUBLISH_BEFORE - HOUR
-    rotate_keys(worker_units)
-    assert published(session) == [first]
-    clock.offset = SIGNING_PERIOD - PUBLISH_BEFORE + timedelta(seconds=1)
-    rotate_keys(worker_units)
-    known, second = published(session)
-    assert (known, signing(uow)) == (first, first)
-    clock.offset += PUBLISH_BEFORE - HOUR
-    assert signing(uow) == first
-    clock.offset += 2 * HOUR
-    assert signing(uow) == second
-
-
-def test_retired_signing_key_is_published_until_its_last_token_expires(
-    uow: UnitOfWorkOpener, worker_units: UnitOfWorkFactory, session: Session, clock: MovableClock
-) -> None:
-    first = signing(uow)
-    clock.offset = SIGNING_PERIOD - PUBLISH_BEFORE + timedelta(seconds=1)
-    rotate_keys(worker_units)
-    clock.offset += PUBLISH_BEFORE + timedelta(seconds=1)
-    rotate_keys(worker_units)
-    assert first in published(session)
-    clock.offset += VERIFICATION_PERIOD - HOUR
-    rotate_keys(worker_units)
-    assert first in published(session)
-    clock.offset += HOUR
-    rotate_keys(worker_units)
-    assert published(session) == [signing(uow)]
 
 
 def test_repeated_key_rotation_changes_nothing(
@@ -105,20 +67,6 @@ def test_signing_key_without_a_start_only_verifies(uow: UnitOfWorkOpener, sessio
     factories.signer(session)
     session.commit()
     assert signing(uow) != "tests"
-
-
-def test_access_token_is_verified_by_the_published_key(uow: UnitOfWorkOpener, session: Session) -> None:
-    with uow() as opened:
-        signer = current_signer(opened)
-        token = issue_access_token(
-            signer, user="usr_1", organization=None, sid="ses_1", lifetime=timedelta(minutes=15), now=opened.now
-        )
-    row = session.scalars(select(SigningKey)).one()
-    jwk = public_jwk({"kid": row.kid, "algorithm": row.algorithm, "public_key": row.public_key})
-    assert (jwk["kty"], jwk["crv"], jwk["alg"], jwk["use"]) == ("EC", "P-256", "ES256", "sig")
-    assert "d" not in jwk
-    claims = jwt.decode(token, jwt.PyJWK(jwk), algorithms=["ES256"], audience="https://api.example")
-    assert claims["sub"] == "usr_1"
 
 
 def test_private_key_is_stored_encrypted(uow: UnitOfWorkOpener, session: Session) -> None:

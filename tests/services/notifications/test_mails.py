@@ -174,10 +174,6 @@ class TestReaders:
         target = {"type": "exception", "id": row.request_group_id, "name": "acme/web#1"}
         assert names(given(event("exception.granted", decider, target=target))) == ["Grace"]
 
-    def test_people_get_no_mail_of_what_they_did(self, join: Join, given: Given) -> None:
-        ada = join("Ada", "owner", ["freeze.started"])
-        assert given(event("freeze.started", ada)) == {}
-
     def test_people_get_no_mail_of_what_happened_before_they_joined(self, join: Join, given: Given) -> None:
         join("Ada", "owner", ["freeze.started"])
         assert given(event("freeze.started", at=factories.now() - timedelta(days=2))) == {}
@@ -267,10 +263,6 @@ class TestSubjects:
         target = {"type": "freeze", "id": frozen.id, "name": frozen.reason}
         assert given(event(action, target=target))["Ada"].subject == f"{what}: acme/shop:main (Acme)"
 
-    def test_subject_of_windows_names_their_schedule(self, join: Join, given: Given) -> None:
-        join("Ada", minutes=(60,))
-        assert given(upcoming(60, "Nights"))["Ada"].subject == "Freeze begins soon: Nights (Acme)"
-
     def test_subject_of_several_events_names_the_most_important(self, join: Join, given: Given) -> None:
         join("Ada", "owner", list(MAILED_KINDS), minutes=(60,))
         mail = given(
@@ -288,26 +280,9 @@ class TestSubjects:
         mail = given(*[event("exception.requested", target=pull)] * 1234)["Ada"]
         assert re.fullmatch(r"Exception requested: a{30,39}…#2147483647 and 1,233 more \(Acme\)", mail.subject)
 
-    def test_subject_has_no_address_that_programs_recognize(self, join: Join, given: Given) -> None:
-        join("Ada", "owner", minutes=(60,))
-        assert "evil.example" not in given(upcoming(60, HOSTILE))["Ada"].subject
-
 
 class TestButtons:
     """Each of these mails has one button in HTML, and its label and address in the plain text."""
-
-    def test_mail_of_one_request_leads_to_its_decision(self, join: Join, given: Given) -> None:
-        join("Ada", "owner")
-        mail = given(event("exception.requested", target=PULL))["Ada"]
-        assert button_of(mail) == ("https://freezes.test/exceptions#exc_1", "Decide on the request")
-
-    def test_mail_of_one_exception_leads_to_its_pull_request(self, join: Join, given: Given) -> None:
-        join("Ada", "owner", list(MAILED_KINDS))
-        mail = given(event("exception.used", target=PULL))["Ada"]
-        assert button_of(mail) == (
-            "https://freezes.test/pulls?ref=acme%2Fshop%23123#exceptions",
-            "Open the pull request's exception",
-        )
 
     def test_mail_of_several_events_of_one_freeze_leads_to_it(self, join: Join, given: Given) -> None:
         join("Ada", "owner", list(MAILED_KINDS))
@@ -318,11 +293,6 @@ class TestButtons:
         join("Ada", minutes=(60,))
         mail = given(upcoming(60, "Nights", "Weekends"))["Ada"]
         assert button_of(mail) == ("https://freezes.test/calendar", "Open the calendar")
-
-    def test_mail_of_different_things_leads_to_the_overview(self, join: Join, given: Given) -> None:
-        join("Ada", "owner", list(MAILED_KINDS))
-        mail = given(event("freeze.started"), event("freeze.bypassed", target=BRANCH))["Ada"]
-        assert button_of(mail) == ("https://freezes.test/", "Open the overview")
 
 
 def button_of(mail: ReceivedMail) -> tuple[str, str]:

@@ -14,7 +14,6 @@ from jobs import background_thread, context
 from jobs.context import Context
 from jobs.registry import jobs_with_work
 from jobs.sweep import Sweeper
-from rules.errors import ServiceError
 from services.core.unit_of_work import Caller
 from services.enforcement import ruleset_removal
 from services.enforcement.confirmation import MAX_WRITING_SECONDS
@@ -80,19 +79,6 @@ def audit(harness: Harness) -> list[str]:
 
 
 class TestHeads:
-    def test_deletion_ends_freezes_and_releases_heads(self, harness: Harness, build: Builder) -> None:
-        build("web", "api")
-        work(harness)
-        harness.freeze()
-        harness.run_until_idle()
-        assert set(harness.conclusions().values()) == {"failure"}
-        leave(harness)
-        harness.run_until_idle()
-        assert set(harness.conclusions().values()) == {"success"}
-        assert harness.sql("SELECT end_reason, released_at IS NOT NULL FROM freezes") == [
-            ("organization_deleted", True)
-        ]
-
     def test_new_head_succeeds_after_deletion(self, harness: Harness, build: Builder) -> None:
         build("web")
         work(harness)
@@ -145,13 +131,6 @@ class TestRulesets:
         assert written not in harness.fake_github.world.rulesets
         assert not waits(harness)
         assert mails(harness) == []
-
-    def test_rulesets_stay_when_the_confirmed_name_is_wrong(self, harness: Harness, written: int) -> None:
-        with pytest.raises(ServiceError):
-            gone(harness, "Globex")
-        assert not waits(harness)
-        withdrawn(harness)
-        assert written in harness.fake_github.world.rulesets
 
     def test_ruleset_removal_is_retried_when_github_fails(self, harness: Harness, written: int, owner: str) -> None:
         gone(harness)

@@ -57,17 +57,6 @@ def test_withdrawal_accepts_rulesets_already_removed(harness: Harness, written: 
     assert harness.sql("SELECT ruleset_id FROM written_rulesets") == []
 
 
-def test_withdrawal_reports_and_retries_failed_removals(harness: Harness, written: int) -> None:
-    fault = harness.fake_github.faults.add(
-        "error", "DELETE /repos/acme/web/rulesets", status=403, message="Not allowed"
-    )
-    [message] = leave(harness)
-    assert message.startswith("acme/web: ")
-    harness.fake_github.faults.clear(fault.id)
-    assert leave(harness) == []
-    assert written not in harness.fake_github.world.rulesets
-
-
 def test_withdrawal_is_retried_while_github_refuses_the_app_key(harness: Harness, written: int) -> None:
     fault = harness.fake_github.faults.add("error", "/access_tokens", status=401, message="Bad credentials")
     [remaining] = withdraw(harness.jobs, harness.github, caller(harness))

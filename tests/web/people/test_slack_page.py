@@ -14,7 +14,7 @@ from models.slack import SlackConnection, SlackLink, SlackSubscription
 from services.core.tokens import token_hash
 from tests import factories
 from tests.web.people.conftest import PASSWORD, Visit, user_of
-from tests.web.people.forms import Page, Person
+from tests.web.people.forms import Person
 from tools.fake_slack import FakeSlack, Handle
 from tools.fake_slack.model import Channel
 
@@ -187,14 +187,6 @@ class TestWorkspacePage:
         assert "#channel" in page.links.values()
         assert page.form("Add by address").fields["channel"] == "#releases"
 
-    def test_address_of_an_installation_is_accepted_once(
-        self, ada: Person, acme: Organization, slack: FakeSlack
-    ) -> None:
-        back = back_from_slack(slack, ada)
-        ada.press(ada.open("/slack", **back), "Connect")
-        again = ada.open("/slack", **back)
-        assert (again.status, again.title) == (404, "This link is no longer valid")
-
     def test_installation_of_another_person_is_refused(
         self,
         ada: Person,
@@ -258,9 +250,3 @@ class TestLinkPage:
 
     def test_link_without_a_token_is_no_longer_valid(self, ada: Person, acme: Organization) -> None:
         assert ada.open("/slack/link").status == 404
-
-    def test_form_of_another_site_links_nothing(self, ada: Person, acme: Organization, session: Session) -> None:
-        form = ada.open(link_address(session, acme)).form("Link")
-        answer = ada.client.post(form.action, data=form.fields, headers={"Origin": "https://evil.test"})
-        assert Page(answer).status == 403
-        assert session.scalars(select(SlackLink)).all() == []

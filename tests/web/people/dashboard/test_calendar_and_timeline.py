@@ -43,14 +43,6 @@ class TestCalendar:
         assert "The window will be skipped." in page.text
         assert "The window is planned again." in admin.press(page, "Plan it again").text
 
-    def test_calendar_shows_viewers_no_button(self, member: Enter) -> None:
-        create_schedule(member("admin"), **HOLIDAYS)
-        viewer = member("viewer")
-        page = viewer.open("/calendar", month="2027-12")
-        assert "in your time" in page.text
-        assert "Skip this window" not in page.text
-        assert "plan a freeze from this day" not in page.text
-
     def test_calendar_of_a_month_without_anything_says_so(self, member: Enter) -> None:
         assert "Nothing in February 2026" in words(member("viewer").open("/calendar", month="2026-02"))
 

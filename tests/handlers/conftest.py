@@ -4,7 +4,7 @@ Fixtures:
 
 - `acme`: an organisation whose installation is active at GitHub; `acme.repository("web")` is there and here.
   `acme.anybody`, `acme.key("repo:read")`, `acme.person("viewer")` and `acme.support` are clients that call the API.
-- `repository`, `web`: acme/web, and its watched branch `main`.
+- `repository`, `web`: acme/web, and its watched branch `main`; `api` is that of acme/api, `admin` an administrator.
 - `pull`, `freeze`, `pending`: a pull request into that, a freeze of it, and a request to merge in spite of it.
 - `workers`: what does the jobs of acme.
 - `globex`: another organisation, of the free plan.
@@ -31,7 +31,7 @@ from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.accounts import Client, client
-from tests.handlers.callers import Tenant
+from tests.handlers.callers import Caller, Tenant
 from tests.handlers.exceptions.requests import requested
 from tests.handlers.installation_connection import BACK, ConnectionFixture
 from tests.harness.app_key import AppKey
@@ -184,6 +184,18 @@ def repository(acme: Tenant) -> Repository:
 def web(repository: Repository, session: Session) -> WatchedBranch:
     """Return the watched `main` of acme/web."""
     return factories.branch(session, repository)
+
+
+@pytest.fixture
+def api(acme: Tenant, session: Session) -> WatchedBranch:
+    """Return the watched `main` of acme/api."""
+    return factories.branch(session, acme.repository("api"))
+
+
+@pytest.fixture
+def admin(acme: Tenant) -> Caller:
+    """Return an administrator of acme."""
+    return acme.person("admin")
 
 
 @pytest.fixture

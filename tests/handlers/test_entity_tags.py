@@ -47,11 +47,6 @@ def resource(request: pytest.FixtureRequest, acme: Tenant, session: Session) -> 
     return found._replace(path=found.path.format(**ids))
 
 
-@pytest.fixture
-def admin(acme: Tenant) -> Caller:
-    return acme.person("admin")
-
-
 def patch(caller: Caller, path: str, body: dict[str, Any], tag: str, **headers: str) -> httpx.Response:
     return caller.patch(path, body, headers={"If-Match": tag, **headers})
 

@@ -27,11 +27,6 @@ def endpoint(acme: Tenant, session: Session) -> WebhookEndpoint:
     return factories.webhook(session, acme.organization)
 
 
-@pytest.fixture
-def admin(acme: Tenant) -> Caller:
-    return acme.person("admin")
-
-
 def path_of(endpoint: WebhookEndpoint, *rest: str) -> str:
     return "/".join((WEBHOOKS, endpoint.id, *rest))
 

@@ -16,8 +16,10 @@ from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from tests import factories
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
+from tests.harness.mail import mailbox
 from tests.harness.sessions import id_of, owner_session
 from tests.harness.wakeups import RecordedWakeups
+from tools.mailbox import Handle
 
 ADA = Actor("user", "usr_ada", "Ada")
 UnitOfWorkOpener = Callable[[Organization], AbstractContextManager[UnitOfWork]]
@@ -68,3 +70,10 @@ def unit_of(uow_factory: UnitOfWorkFactory, database: str) -> UnitOfWorkOpener:
         return uow_factory.open(Caller(organization_id, ADA, "dashboard", grants))
 
     return open_unit
+
+
+@pytest.fixture
+def box() -> Iterator[Handle]:
+    """Return a mailbox that takes every mail."""
+    with mailbox() as handle:
+        yield handle

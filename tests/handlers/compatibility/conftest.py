@@ -3,20 +3,11 @@
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy.orm import Session
 
-from models.repositories import WatchedBranch
-from tests import factories
 from tests.handlers.callers import Tenant
 from tests.handlers.compatibility.requests import ClassicClient
 
 SCOPES = ("freeze:read", "freeze:write", "exception:write", "schedule:write")
-
-
-@pytest.fixture
-def api(acme: Tenant, session: Session) -> WatchedBranch:
-    """Return the watched `main` of acme/api."""
-    return factories.branch(session, acme.repository("api"))
 
 
 @pytest.fixture

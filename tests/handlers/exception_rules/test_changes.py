@@ -24,11 +24,6 @@ from tests.harness.wakeups import RecordedWakeups
 pytestmark = pytest.mark.usefixtures("web")
 
 
-@pytest.fixture
-def admin(acme: Tenant) -> Caller:
-    return acme.person("admin")
-
-
 def generations(session: Session) -> list[int]:
     session.rollback()
     return list(session.scalars(text("SELECT wanted_generation FROM checks ORDER BY id")))

@@ -16,11 +16,6 @@ ALLOW = {"any": [LABEL, {"all": [APPROVED, FROM_BOT]}]}
 
 
 @pytest.fixture
-def admin(acme: Tenant) -> Caller:
-    return acme.person("admin")
-
-
-@pytest.fixture
 def captains(acme: Tenant) -> int:
     """Return the id of the team acme/captains, in which captain is; renovate[bot] has an account as well."""
     acme.host.world.add_account("renovate[bot]", "Bot")

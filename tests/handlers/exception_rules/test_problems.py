@@ -12,11 +12,6 @@ ONLY = "/allow/all/0/paths/onlyMatching"
 ORGANIZATION = {"type": "organization"}
 
 
-@pytest.fixture
-def admin(acme: Tenant) -> Caller:
-    return acme.person("admin")
-
-
 def allow(*members: Any) -> dict[str, Any]:
     return {"allow": {"all": list(members)}}
 

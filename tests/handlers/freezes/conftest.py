@@ -1,13 +1,23 @@
-"""What the operations of freezes are asked about besides: another branch."""
+"""Two processes that serve the same database, and remember what they have answered."""
 
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import psycopg
 import pytest
-from sqlalchemy.orm import Session
 
-from models.repositories import WatchedBranch
 from tests import factories
-from tests.handlers.callers import Tenant
+from tests.handlers.freezes.remembering import two_processes
+from tests.harness.clock import MovableClock
+from tests.harness.product import address_of, product_config
 
 
-@pytest.fixture
-def api(acme: Tenant, session: Session) -> WatchedBranch:
-    return factories.branch(session, acme.repository("api"))
+@pytest.fixture(scope="module")
+def clients(
+    shared_database: psycopg.Connection[Any], redis_url: str, clock_of_session: MovableClock
+) -> Iterator[list[httpx.Client]]:
+    """Return a client of each process."""
+    config = product_config(address_of(shared_database), redis_url, base_url=factories.AUDIENCE)
+    with two_processes(config, clock_of_session) as clients:
+        yield clients

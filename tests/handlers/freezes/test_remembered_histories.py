@@ -1,11 +1,9 @@
 """What two processes remember of the freeze state is what queries say, whatever happens in whatever order."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, ClassVar
 
 import httpx
-import psycopg
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -13,9 +11,8 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from tests import factories
-from tests.handlers.freezes.remembering import Processes, make_setting, two_processes
+from tests.handlers.freezes.remembering import Processes, make_setting
 from tests.harness.clock import MovableClock
-from tests.harness.product import address_of, product_config
 from tests.harness.sessions import committing
 from tests.harness.state_machines import explore
 
@@ -137,15 +134,6 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def processes_agree(self) -> None:
         self.processes.agree()
-
-
-@pytest.fixture(scope="module")
-def clients(
-    shared_database: psycopg.Connection[Any], redis_url: str, clock_of_session: MovableClock
-) -> Iterator[list[httpx.Client]]:
-    config = product_config(address_of(shared_database), redis_url, base_url=factories.AUDIENCE)
-    with two_processes(config, clock_of_session) as clients:
-        yield clients
 
 
 @pytest.mark.slow(3)

@@ -2,18 +2,14 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 import httpx
-import psycopg
 import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from tests import factories
-from tests.handlers.freezes.remembering import COMPUTED, HOUR, Processes, make_setting, two_processes
+from tests.handlers.freezes.remembering import COMPUTED, HOUR, Processes, make_setting
 from tests.harness.clock import MovableClock
-from tests.harness.product import address_of, product_config
 from tests.harness.sessions import owner_session
 
 FREEZE = """
@@ -115,15 +111,6 @@ CHANGES_AFTER_OTHERS = {
         "UPDATE head_checks SET unconfirmed = true",
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def clients(
-    shared_database: psycopg.Connection[Any], redis_url: str, clock_of_session: MovableClock
-) -> Iterator[list[httpx.Client]]:
-    config = product_config(address_of(shared_database), redis_url, base_url=factories.AUDIENCE)
-    with two_processes(config, clock_of_session) as clients:
-        yield clients
 
 
 @pytest.fixture

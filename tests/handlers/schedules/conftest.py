@@ -1,4 +1,4 @@
-"""A branch that schedules cover, and a person who may create them."""
+"""A branch that schedules cover, and a person and a key that may create them."""
 
 from typing import Any
 
@@ -18,6 +18,11 @@ def _watched(web: WatchedBranch) -> None:
 @pytest.fixture
 def member(acme: Tenant) -> Caller:
     return acme.person("member")
+
+
+@pytest.fixture
+def key(acme: Tenant) -> Caller:
+    return acme.key()
 
 
 @pytest.fixture

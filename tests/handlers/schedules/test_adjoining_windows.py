@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.callers import Caller, refusal
 from tests.handlers.schedules.requests import FIRST, created
 from tests.harness.clock import MovableClock
 
@@ -16,11 +16,6 @@ FROM = {**BERLIN, "recurrence": DAYS, "window": {"startTime": "02:30", "endTime"
 FOLD = {"frequency": "once", "startDate": "2026-10-25"}
 """The day on which 02:30 is shown twice: at 00:30 and 01:30 UTC."""
 REPEATED = {"timezone": "UTC", "recurrence": FOLD, "window": {"startTime": "01:00", "endTime": "01:15"}}
-
-
-@pytest.fixture
-def key(acme: Tenant) -> Caller:
-    return acme.key()
 
 
 @pytest.fixture(autouse=True)

@@ -21,11 +21,6 @@ def delete(caller: Caller, path: str, if_match: str | None) -> httpx.Response:
 
 
 @pytest.fixture
-def key(acme: Tenant) -> Caller:
-    return acme.key()
-
-
-@pytest.fixture
 def answer(key: Caller) -> httpx.Response:
     return key.post("/v1/schedules", FIRST)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.handlers.callers import Caller, Tenant
+from tests.handlers.callers import Caller
 from tests.handlers.schedules.preview_requests import DRAFT, preview
 from tests.handlers.schedules.requests import EVERYTHING, created
 from tests.harness.clock import MovableClock
@@ -18,11 +18,6 @@ LAST_THREE = {
 }
 WHOLE_DAYS = {"startTime": "00:00", "endTime": "00:00", "days": 3}
 ONE_BRANCH = {"type": "branch", "repository": "acme/web", "branch": "main"}
-
-
-@pytest.fixture
-def key(acme: Tenant) -> Caller:
-    return acme.key()
 
 
 @pytest.fixture(autouse=True)

@@ -35,11 +35,6 @@ def on(caller: Caller, made: dict[str, Any], day: Any, state: str | None = None)
 
 
 @pytest.fixture
-def key(acme: Tenant) -> Caller:
-    return acme.key()
-
-
-@pytest.fixture
 def nights(key: Caller) -> dict[str, Any]:
     return created(key)
 

@@ -25,7 +25,7 @@ from tests import factories
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import at_once
 from tests.harness.engines import engine_of
-from tests.harness.mail import mail_server, mailbox
+from tests.harness.mail import mail_server
 from tests.harness.wakeups import RecordedWakeups
 from tools.mailbox import Handle
 
@@ -33,12 +33,6 @@ ADA, EVE = "ada@example.com", "eve@example.com"
 URL = "https://web.test/verify?token=a-secret-of-the-mail"
 ANYBODY = Caller(None, ANONYMOUS, "dashboard")
 Rows = list[Any]
-
-
-@pytest.fixture
-def box() -> Iterator[Handle]:
-    with mailbox() as handle:
-        yield handle
 
 
 @pytest.fixture

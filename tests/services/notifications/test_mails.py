@@ -1,7 +1,7 @@
 """Mails of events: who gets one, what it says, and that a hostile reason stays text."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from html import unescape
@@ -25,7 +25,7 @@ from services.mail.delivery import send_due
 from services.notifications.mail_notices import MAX_LISTED, take_events
 from services.organizations.members import remove
 from tests import factories
-from tests.harness.mail import mail_server, mailbox
+from tests.harness.mail import mail_server
 from tests.harness.sessions import id_of
 from tests.services.conftest import UnitOfWorkOpener
 from tests.services.notifications.conftest import Record
@@ -87,12 +87,6 @@ def upcoming(minutes: int, *windows: str, reason: str = "No staff") -> Event:
         for name in windows
     ]
     return event(UPCOMING, details={"minutes": minutes, "windows": listed})
-
-
-@pytest.fixture
-def box() -> Iterator[Handle]:
-    with mailbox() as handle:
-        yield handle
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models.organizations import Membership, Organization, User
+from models.organizations import Membership, Organization
 from tests import factories
-from tests.web.people.conftest import PASSWORD, Visit
+from tests.web.people.conftest import PASSWORD, Visit, user_of
 from tests.web.people.forms import Page, Person
 from tests.web.people.test_sign_in import open_sessions
 from web.devices import device_label
@@ -16,13 +16,9 @@ from web.devices import device_label
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
 
 
-def ada_of(session: Session) -> User:
-    return session.scalars(select(User).where(User.email == "ada@example.test")).one()
-
-
 def join(session: Session, name: str, role: str = "member") -> Organization:
     organization = factories.organization(session, name)
-    factories.membership(session, organization, ada_of(session), role)
+    factories.membership(session, organization, user_of(session), role)
     return organization
 
 
@@ -123,7 +119,7 @@ class TestOrganizations:
     def test_account_page_hides_left_and_deleted_organizations(self, ada: Person, session: Session) -> None:
         acme, globex = join(session, "Acme"), join(session, "Globex")
         ada.press(ada.open("/settings/account"), "to Acme")
-        session.delete(session.get_one(Membership, (acme.id, ada_of(session).id)))
+        session.delete(session.get_one(Membership, (acme.id, user_of(session).id)))
         session.flush()
         globex.deleted_at = factories.now()
         session.flush()

@@ -158,10 +158,3 @@ class TestRemoveMember:
         grace, key = member(acme, "admin"), acme.key("repo:read")
         acme.person("owner").delete(path_of(grace))
         assert key.get("/v1/orgs/current").status_code == 200
-
-    def test_remove_member_is_replayed_or_not_found_when_repeated(self, acme: Tenant) -> None:
-        path, admin, key = path_of(member(acme)), acme.person("admin"), {"Idempotency-Key": "once"}
-        assert admin.delete(path, headers=key).status_code == 204
-        assert admin.delete(path, headers=key).status_code == 204
-        refusal(admin.delete(path), 404, "member_not_found")
-        assert acme.audit() == ["member.removed"]

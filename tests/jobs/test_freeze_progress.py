@@ -22,23 +22,6 @@ def audited(harness: Harness, *actions: str) -> list[Any]:
 
 
 class TestEnforced:
-    def test_freeze_is_recorded_as_enforced_once_all_branches_block(self, harness: Harness, build: Builder) -> None:
-        build("web", "api", pulls=1)
-        harness.run_until_idle()
-        harness.read_rules()
-        freeze_id = harness.freeze()
-        assert audited(harness, "freeze.enforced") == []
-        harness.run_until_idle()
-        harness.full_resync()
-        harness.run_until_idle()
-        harness.review_enforcement()
-        [(_, target, details)] = audited(harness, "freeze.enforced", "freeze.unprotected")
-        assert (target, details["targets"], details["partly"], details["gaps"]) == (freeze_id, 2, 2, {"deletion": 2})
-        [[actor, source]] = harness.sql(
-            "SELECT actor ->> 'type', source FROM audit_entries WHERE action = 'freeze.enforced'"
-        )
-        assert (actor, source) == ("system", "system")
-
     def test_enforced_freeze_is_recorded_once_when_recorders_race(self, harness: Harness, build: Builder) -> None:
         build("web", pulls=1)
         harness.run_until_idle()
@@ -84,39 +67,6 @@ class TestEnforced:
 
 
 class TestUnprotected:
-    def test_freeze_without_a_rule_is_reported_once_and_never_enforced(self, harness: Harness, build: Builder) -> None:
-        build("web", pulls=1)
-        remove_rules(harness)
-        harness.run_until_idle()
-        harness.read_rules()
-        freeze_id = harness.freeze()
-        harness.run_until_idle()
-        harness.review_enforcement()
-        harness.review_enforcement()
-        assert harness.merge("acme/web", 1).status_code == 200
-        [(action, target, details)] = audited(harness, "freeze.enforced", "freeze.unprotected")
-        assert (action, target, details["causes"]) == ("freeze.unprotected", freeze_id, ["no_rule"])
-        assert harness.sql("SELECT enforced_at, first_enforced_at FROM freezes") == [(None, None)]
-
-    def test_rule_that_is_removed_and_made_again_ends_and_renews_enforcement(
-        self, harness: Harness, build: Builder
-    ) -> None:
-        build("web", pulls=1)
-        harness.read_rules()
-        harness.freeze()
-        harness.run_until_idle()
-        [(first,)] = harness.sql("SELECT enforced_at FROM freezes")
-        bodies = remove_rules(harness)
-        harness.read_rules()
-        assert harness.sql("SELECT enforced_at, first_enforced_at FROM freezes") == [(None, first)]
-        for body in bodies:
-            harness.person("POST", "/repos/acme/web/rulesets", body)
-        harness.read_rules()
-        [(again, unchanged)] = harness.sql("SELECT enforced_at, first_enforced_at FROM freezes")
-        assert again > first == unchanged
-        found = [action for action, _, _ in audited(harness, "freeze.enforced", "freeze.unprotected")]
-        assert found == ["freeze.enforced", "freeze.unprotected", "freeze.enforced"]
-
     def test_freeze_is_reported_as_late_once_when_its_checks_wait(self, harness: Harness, build: Builder) -> None:
         build("web", pulls=1)
         harness.run_until_idle()
@@ -153,13 +103,6 @@ class TestUnprotected:
         harness.read_rules()
         found = [action for action, _, _ in audited(harness, "freeze.enforced", "freeze.unprotected")]
         assert found == ["freeze.enforced", "freeze.unprotected", "freeze.enforced"]
-
-    def test_freeze_whose_rules_were_never_read_is_not_reported(self, harness: Harness, build: Builder) -> None:
-        build("web", pulls=1)
-        harness.freeze()
-        harness.run_until_idle()
-        harness.review_enforcement()
-        assert audited(harness, "freeze.enforced", "freeze.unprotected") == []
 
     def test_rules_of_frozen_branches_are_read_again_without_a_full_resync(
         self, harness: Harness, build: Builder

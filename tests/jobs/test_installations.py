@@ -4,7 +4,7 @@ import pytest
 
 from rules.errors import ServiceError
 from rules.rulesets.app_permissions import NEEDED
-from services.installations import claims, views
+from services.installations import claims
 from tests.harness.desk import Desk
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import disagreements, work
@@ -53,17 +53,6 @@ class TestInstallationWebhook:
         desk.uninstall()
         desk.webhook_queue.run()
         assert [*seen, desk.state()] == ["none", "pending", "active", "suspended", "active", "removed"]
-
-    def test_webhook_updates_granted_permissions(self, harness: Harness, desk: Desk) -> None:
-        harness.fake_github.organization("acme")
-        desk.claim(desk.install())
-        with harness.fake_github.world.lock:
-            accept_permissions(harness.fake_github.world, desk.maintainer, desk.installed, {"checks": "write"})
-        desk.webhook_queue.run()
-        with desk.uow_factory.open(desk.caller) as uow:
-            missing = views.status(uow, None)["installation"]["missing_permissions"]
-        assert "statuses:write" in missing
-        assert "checks:write" not in missing
 
     def test_missing_permissions_have_an_alert_until_granted(self, harness: Harness, desk: Desk) -> None:
         harness.fake_github.organization("acme")

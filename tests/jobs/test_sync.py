@@ -17,7 +17,6 @@ from services.core.unit_of_work import GITHUB_CALLER, Caller
 from services.core.work_queue import Lease, LeaseLostError
 from services.github_access.backoff import RETRY
 from services.installations.sync_requests import request_comparison
-from services.repositories.auto_watch import watch_named_branches
 from services.repositories.enablement import enable
 from services.repositories.watches import unwatch
 from services.repository_sync import sync as repository_sync
@@ -104,13 +103,6 @@ class TestSync:
         mirror.at_host("api")
         mirror.sync()
         assert {name: row.enabled for name, row in mirror.rows().items()} == {"acme/api": False, "acme/web": False}
-
-    def test_sync_is_idempotent(self, mirror: Mirror) -> None:
-        mirror.at_host("web")
-        mirror.sync()
-        before = mirror.row("acme/web").id
-        mirror.sync()
-        assert {row.id for row in mirror.rows().values()} == {before}
 
     def test_sync_audits_only_changes(self, mirror: Mirror) -> None:
         mirror.at_host("web")
@@ -292,17 +284,6 @@ class TestAutoWatch:
         mirror.sync()
         assert mirror.watched() == {"main": True, "release/1": True, "release/2": False, "release/3": True}
 
-    def test_reported_branch_is_watched_and_joins_the_freeze(self, mirror: Mirror) -> None:
-        web = mirror.at_host("web")
-        mirror.sync()
-        mirror.enable("acme/web", auto_watch=("release/*",))
-        freeze = mirror.harness.freeze()
-        named = {web.record.id: {"release/9", "feature"}, 404404: {"release/1"}}
-        watch_named_branches(mirror.harness.jobs, GITHUB_CALLER, named)
-        watch_named_branches(mirror.harness.jobs, GITHUB_CALLER, named)
-        assert mirror.watched() == {"main": True, "release/9": True}
-        assert mirror.targets(freeze) == 2
-
     def outgrow_the_free_plan(self, mirror: Mirror) -> None:
         """Mirror more branches of a pattern than the free plan lets an organisation watch."""
         web = mirror.at_host("web")
@@ -330,23 +311,6 @@ class TestAutoWatch:
 class TestRefresh:
     def refresh(self, mirror: Mirror, github_id: int) -> None:
         repository_sync.refresh_repository(mirror.harness.jobs, mirror.harness.github, github_id)
-
-    def test_refresh_of_a_repository_follows_a_rename(self, mirror: Mirror) -> None:
-        web = mirror.at_host("web")
-        mirror.sync()
-        rename(mirror, "web", "site")
-        self.refresh(mirror, web.record.id)
-        assert set(mirror.rows()) == {"acme/site"}
-
-    def test_refresh_hides_a_deleted_repository_and_keeps_its_freeze(self, mirror: Mirror) -> None:
-        web = mirror.at_host("web")
-        mirror.sync()
-        mirror.enable("acme/web")
-        freeze = mirror.harness.freeze()
-        at_host.delete(mirror.harness.fake_github.world, mirror.person(), web.record)
-        self.refresh(mirror, web.record.id)
-        assert mirror.row("acme/web").removed_at is not None
-        assert mirror.targets(freeze) == 1
 
     def test_refresh_hides_a_transferred_repository(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")

@@ -35,22 +35,6 @@ def test_enabled_repository_joins_the_running_freeze(harness: Harness, build: Bu
     assert harness.merge("acme/web", pulls[0].number).status_code == 200
 
 
-def test_branch_that_is_watched_during_a_freeze_is_blocked(harness: Harness, build: Builder) -> None:
-    build("web", pulls=1)
-    web = harness.fake_github.organization("acme").repository("web").branch("release/1")
-    web.requires("change-freeze/release/1", "release/1")
-    pull = web.pull_request(base="release/1")
-    freeze = harness.freeze()
-    with harness._unit() as uow:
-        watch_branch(uow, "acme/web", "release/1")
-    harness.run_until_idle()
-    assert harness.conclusions()[f"acme/web#{pull.number}"] == "failure"
-    assert harness.merge("acme/web", pull.number).status_code == 405
-    harness.lift(freeze)
-    harness.run_until_idle()
-    assert harness.merge("acme/web", pull.number).status_code == 200
-
-
 def test_branch_that_is_watched_again_keeps_its_history(harness: Harness, build: Builder) -> None:
     [pull] = build("web", pulls=1)
     harness.run_until_idle()

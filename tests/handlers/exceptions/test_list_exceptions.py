@@ -78,12 +78,6 @@ class TestEffect:
         session.flush()
         assert self.shown(acme, granted) == (True, None)
 
-    def test_exception_is_ineffective_while_another_freeze_covers_the_base(
-        self, acme: Tenant, session: Session, granted: PullRequestException, web: WatchedBranch
-    ) -> None:
-        factories.freeze(session, acme.organization, [web])
-        assert self.shown(acme, granted) == (False, "other_freeze")
-
     def test_exception_is_ineffective_while_the_shared_head_is_blocked(
         self,
         acme: Tenant,
@@ -114,9 +108,6 @@ class TestEffect:
         pull.state = "closed"
         session.flush()
         assert self.shown(acme, granted) == (False, "closed")
-
-    def test_only_granted_exceptions_are_effective(self, acme: Tenant, pending: PullRequestException) -> None:
-        assert self.shown(acme, pending) == (False, None)
 
 
 class TestListExceptions:

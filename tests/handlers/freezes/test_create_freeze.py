@@ -125,10 +125,6 @@ class TestCreateFreeze:
         body = {name: value for name, value in FIRST.items() if name != "reason"}
         assert paths(refusal(acme.key().post("/v1/freezes", body), 422, "reason_required")) == ["/reason"]
 
-    def test_missing_scope_is_rejected(self, acme: Tenant) -> None:
-        error = refusal(acme.key().post("/v1/freezes", {"reason": REASON}), 400, "missing_parameter")
-        assert paths(error) == ["/scope"]
-
     @pytest.mark.parametrize("hours", [-1, -0.001])
     def test_end_in_the_past_is_rejected(self, acme: Tenant, web: WatchedBranch, hours: float) -> None:
         error = refusal(acme.key().post("/v1/freezes", {**FIRST, "endsAt": in_hours(hours)}), 422, "invalid_parameter")
@@ -175,11 +171,6 @@ class TestCreateFreeze:
             "validation_failed",
             "validation_failed",
         ]
-
-    def test_scope_is_checked_before_later_properties(self, acme: Tenant, web: WatchedBranch) -> None:
-        scope = {"type": "repositories", "repositories": ["acme/nothing"]}
-        body = {"scope": scope, "reason": "x       x", "endsAt": in_hours(-1)}
-        assert paths(refusal(acme.key().post("/v1/freezes", body), 422, "invalid_parameter"))[0].startswith("/scope")
 
     def test_too_many_branches_are_rejected(
         self, acme: Tenant, session: Session, shared_database: psycopg.Connection[Any]

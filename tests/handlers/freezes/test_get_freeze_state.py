@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
@@ -204,20 +205,12 @@ class TestGetFreezeState:
         new = factories.repository(session, acme.organization, "acme/web")
         assert self.ask(acme, repo="acme/web")["subject"]["id"] == new.id
 
-    def test_state_of_a_disabled_repository_is_not_found(
-        self, acme: Tenant, session: Session, web: WatchedBranch
+    @pytest.mark.parametrize("columns", [{"enabled": False}, {"removed_at": factories.now()}], ids=str)
+    def test_state_of_a_repository_that_is_not_covered_is_not_found(
+        self, acme: Tenant, session: Session, web: WatchedBranch, columns: dict[str, Any]
     ) -> None:
-        session.get_one(Repository, web.repository_id).enabled = False
-        session.flush()
+        session.execute(update(Repository).where(Repository.id == web.repository_id).values(columns))
         for asked in ({"repo": "acme/web"}, {"repo": web.repository_id, "branch": "main"}, {"branchId": web.id}):
-            refusal(acme.key().get("/v1/freeze-state", **asked), 404, "repository_not_found")
-
-    def test_state_of_an_uncovered_repository_is_not_found(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        session.get_one(Repository, web.repository_id).removed_at = factories.now()
-        session.flush()
-        for asked in ({"repo": "acme/web"}, {"repo": web.repository_id}, {"branchId": web.id}):
             refusal(acme.key().get("/v1/freeze-state", **asked), 404, "repository_not_found")
 
     def test_state_of_an_unwatched_branch_is_not_found(

@@ -78,16 +78,6 @@ class TestLiftFreeze:
             refusal(acme.key().post(f"/v1/freezes/{freeze.id}/lift"), 409, "not_frozen")
         assert acme.audit() == []
 
-    def test_lift_never_ends_another_freeze(
-        self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze
-    ) -> None:
-        other = factories.freeze(session, acme.organization, [web])
-        key = acme.key()
-        key.post(f"/v1/freezes/{freeze.id}/lift")
-        assert key.get(f"/v1/freezes/{other.id}").json()["state"] == "in_force"
-        assert key.get("/v1/freeze-state", branchId=web.id).json()["frozen"] is True
-        assert key.get(f"/v1/branches/{web.id}").json()["freezeIds"] == [other.id]
-
 
 class TestLiftFreezes:
     def lift(self, acme: Tenant, **scope: Any) -> httpx.Response:

@@ -52,14 +52,6 @@ class TestGetOverview:
         assert (after["freezes"]["inForce"], after["branches"]["frozen"]) == (0, 0)
         assert [done["action"] for done in after["activity"]] == ["freeze.lifted", "freeze.started"]
 
-    def test_overview_excludes_an_expired_freeze(
-        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
-    ) -> None:
-        over = factories.now() - timedelta(seconds=1)
-        factories.freeze(session, acme.organization, [web], ends_at=over)
-        overview = shown(viewer)
-        assert (overview["freezes"]["inForce"], overview["branches"]["frozen"]) == (0, 0)
-
     def test_overview_counts_each_frozen_branch_once_by_whether_it_is_blocked(
         self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
     ) -> None:

@@ -91,15 +91,6 @@ class TestRepositories:
         assert harness.sql("SELECT name FROM repositories ORDER BY name") == [("api",), ("site",)]
         assert harness.conclusions()["acme/site#1"] == "failure"
 
-    def test_renamed_repository_that_begins_to_match_joins_the_freeze(
-        self, harness: Harness, webhook_queue: WebhookQueue
-    ) -> None:
-        freeze = harness.freeze({"type": "glob", "patterns": ["acme/api", "acme/site"]})
-        harness.person("PATCH", "/repos/acme/web", {"name": "site"})
-        webhook_queue.run()
-        assert harness.sql("SELECT count(*) FROM freeze_targets WHERE freeze_id = :id", id=freeze) == [(2,)]
-        assert set(harness.conclusions().values()) == {"failure"}
-
 
 def installation(harness: Harness) -> Installation:
     [found] = harness.fake_github.world.installations.values()

@@ -22,6 +22,7 @@ from services.maintenance.resync import full_resync
 from services.maintenance.retention import purge_expired
 from services.repository_sync.sync import request_sync
 from services.webhooks.deliveries import receive
+from tests import factories
 from tests.factories.plans import BUSINESS
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import Task, at_once, eventually
@@ -151,6 +152,19 @@ class TestTime:
         work(harness)
         assert set(harness.conclusions().values()) == {"success"}
         assert harness.sql("SELECT released_at IS NOT NULL FROM freezes WHERE id = :id", id=freeze) == [(True,)]
+
+    def test_sweep_extends_the_plans_of_schedules(self, harness: Harness, build: Builder, sweeper: SweeperOf) -> None:
+        build("web")
+        schedule = factories.schedule(harness.session, harness.organization)
+        harness.session.commit()
+        sweeper().sweep()
+        [[planned]] = harness.sql("SELECT count(*) FROM occurrences WHERE schedule_id = :id", id=schedule.id)
+        assert planned in {12, 13, 14}
+        pass_time(harness, days=7)
+        sweeper().sweep()
+        assert harness.sql(
+            "SELECT count(*) FROM occurrences WHERE starts_at > clock_timestamp() + interval '90 days'"
+        ) == [(1,)]
 
 
 class TestTwoSweepers:

@@ -111,6 +111,9 @@ class TestListRemoteBranches:
         assert fresh["fetchedAt"] > first["fetchedAt"]
         assert "new" in names(fresh)
 
+    def test_support_session_reads_remote_branches_without_caching(self, acme: Tenant, repository: Repository) -> None:
+        assert acme.support.get(self.path).status_code == 200
+
     def test_list_remote_branches_is_not_found_when_missing_on_github(
         self, acme: Tenant, session: Session, repository: Repository
     ) -> None:

@@ -149,6 +149,19 @@ class TestUserCode:
         assert pages[0].links["Enter the code that your device shows."] == "#user_code"
         assert consent(ada, device).status == 200
 
+    def test_user_code_is_valid_for_one_decision(self, ada: Person, device: Device) -> None:
+        page = consent(ada, device)
+        ada.press(page, "Deny")
+        assert ada.press(page, "Approve").status == 404
+        assert consent(ada, device).status == 404
+        assert device.poll()["error"] == "access_denied"
+
+    def test_user_codes_are_rate_limited_after_ten_wrong_attempts(self, ada: Person, device: Device) -> None:
+        pages = [ada.press(ada.open("/device"), "Continue", user_code="BCDFG-HJKLM") for _ in range(11)]
+        assert [page.status for page in pages] == [404] * 10 + [429]
+        assert int(pages[-1].answer.headers["Retry-After"]) > 0
+        assert consent(ada, device).status == 429
+
     def test_person_who_has_signed_out_cannot_decide(self, ada: Person, device: Device) -> None:
         page = consent(ada, device)
         ada.press(ada.open("/"), "Sign out")

@@ -203,6 +203,14 @@ def test_rule_that_says_more_than_the_form_is_not_edited_by_it(
     assert "Save" not in form.text
 
 
+def test_viewer_finds_no_form(member: Enter, acme: Scene) -> None:
+    rule = factories.exception_rule(acme.session, acme.organization)
+    viewer = member("viewer")
+
+    assert "Edit" not in viewer.open(f"/exceptions/rules/{rule.id}").links
+    assert "Writing rules needs the role admin" in words(viewer.open(f"/exceptions/rules/{rule.id}/edit"))
+
+
 @pytest.mark.parametrize("made", [True, False])
 def test_preview_keeps_the_form_and_saves_nothing(member: Enter, acme: Scene, *, made: bool) -> None:
     rule = factories.exception_rule(acme.session, acme.organization)

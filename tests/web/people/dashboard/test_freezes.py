@@ -253,6 +253,11 @@ class TestNewFreeze:
         page = start(person, scope="branch", repository="acme/none", branch="main", reason=REASON)
         assert words(page).count("This organisation has no repository 'acme/none'") == 2
 
+    def test_viewer_gets_no_form(self, member: Enter) -> None:
+        page = member("viewer").open("/freezes/new")
+        assert "Starting a freeze needs the role member." in words(page)
+        assert not any("Start" in text for form in page.forms for _, _, text in form.buttons)
+
     def test_form_that_is_sent_twice_starts_one_freeze(self, member: Enter, acme: Scene) -> None:
         person = member("member")
         fields = {"scope": "repositories", "repositories": "acme/web", "reason": REASON}

@@ -243,6 +243,12 @@ class TestSchedule:
         assert "The schedule has been deleted." in page.text
         assert "Plan a freeze" in page.links
 
+    def test_viewer_sees_windows_and_no_button(self, member: Enter) -> None:
+        page = create_schedule(member("admin"), **WEEKENDS)
+        shown = member("viewer").open(f"/schedules/{schedule_id_of(page)}")
+        assert [button for form in shown.forms for button in form.buttons if button[0] == "do"] == []
+        assert "Changing schedules needs the role member." in words(shown)
+
     def test_unknown_button_is_refused(self, member: Enter, acme: Scene) -> None:
         admin = member("admin")
         page = create_schedule(admin, **WEEKENDS)

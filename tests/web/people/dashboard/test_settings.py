@@ -38,6 +38,12 @@ class TestOrganization:
         acme.session.expire_all()
         assert acme.session.get_one(Organization, acme.organization.id).deleted_at is not None
 
+    @pytest.mark.parametrize("page_of", ["", "/members", "/keys", "/calendars", "/webhooks"])
+    def test_viewer_sees_no_button_that_would_be_refused(self, member: Enter, page_of: str) -> None:
+        page = member("viewer").open(f"/settings{page_of}")
+        assert page.status == 200
+        assert [button for form in page.forms for button in form.buttons if button[0] == "do"] == []
+
 
 class TestMembers:
     def test_person_is_invited_and_the_invitation_revoked(self, member: Enter) -> None:

@@ -5,7 +5,6 @@ from sqlalchemy.orm import Session
 from models.audit import AuditEntry
 from models.pull_requests import HeadCheck
 from models.repositories import Repository, WatchedBranch
-from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.enforcement.requests import EVERYWHERE, details_of
@@ -45,14 +44,6 @@ class TestVerifyEnforcement:
     def test_verify_enforcement_refuses_a_scope_without_targets(self, acme: Tenant, repository: Repository) -> None:
         refusal(acme.key().post(self.path, EVERYWHERE), 422, "no_targets_in_scope")
         assert acme.audit() == []
-
-    def test_verify_enforcement_rejects_a_scope_with_unknown_resources(self, acme: Tenant, web: WatchedBranch) -> None:
-        for scope, code in (
-            ({"type": "branch", "branchId": new_id("wbr")}, "invalid_parameter"),
-            ({"type": "repositories", "repositories": ["acme/nothing"]}, "invalid_parameter"),
-            ({"type": "glob", "patterns": ["acme/[web]"]}, "invalid_glob"),
-        ):
-            refusal(acme.key().post(self.path, {"scope": scope}), 422, code)
 
 
 class TestSeedCheck:

@@ -8,7 +8,6 @@ from sqlalchemy.orm import Session
 from models.audit import AuditEntry
 from models.identity import Invitation, OneTimeToken
 from models.organizations import Membership
-from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.invitations.requests import (
@@ -173,7 +172,3 @@ class TestAcceptInvitation:
         factories.membership(session, acme.organization, eve.user, "viewer")
         refusal(accept(eve, invitation), 409, "already_exists")
         assert session.get_one(Membership, (acme.id, eve.id)).role == "viewer"
-
-    def test_accept_invitation_is_not_found_when_unknown(self, eve: Person) -> None:
-        for unknown in (new_id("inv"), new_id("org"), "nothing"):
-            refusal(accept(eve, unknown), 404, "invitation_not_found")

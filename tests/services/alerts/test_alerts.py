@@ -32,24 +32,6 @@ def stored(session: Session) -> list[Any]:
     return list(session.execute(text(query + " ORDER BY since, key")).all())
 
 
-def test_alert_has_its_subject_and_action(unit_of: UnitOfWorkOpener, acme: Organization, session: Session) -> None:
-    with unit_of(acme) as uow:
-        open_alert(uow, ITEM)
-        now = uow.now
-    assert stored(session) == [
-        (
-            acme.id,
-            "unenforced_branch wbr_1",
-            "warning",
-            now,
-            {"type": "branch", "id": "wbr_1", "name": "acme/web main"},
-            "Nothing requires the check.",
-            {"label": "Set up", "url": "/enforcement"},
-            None,
-        )
-    ]
-
-
 def test_reopened_alert_has_the_new_message_and_keeps_its_start(
     unit_of: UnitOfWorkOpener, acme: Organization, session: Session, clock: MovableClock
 ) -> None:
@@ -99,17 +81,6 @@ def test_last_alert_of_a_key_wins_when_many_are_opened_together(
         "another": ITEM.message,
         ITEM.key: "The last word.",
     }
-
-
-def test_organizations_do_not_share_alert_keys(unit_of: UnitOfWorkOpener, acme: Organization, session: Session) -> None:
-    other = factories.organization(session, "Other")
-    session.commit()
-    for organization in (acme, other):
-        with unit_of(organization) as uow:
-            open_alert(uow, ITEM)
-    with unit_of(other) as uow:
-        resolve_alert(uow, ITEM.key)
-    assert {row.organization_id: row.cleared_at is None for row in stored(session)} == {acme.id: True, other.id: False}
 
 
 def test_concurrent_opening_in_a_different_order_opens_each_alert_once(

@@ -179,14 +179,6 @@ class TestReaders:
         assert ids(key.get("/v1/freezes", scheduleId=schedule.id, branchId=web.id)) == [due_id]
         assert ids(key.get("/v1/freezes", scheduleId=other.id)) == []
 
-    def test_due_window_of_another_organization_is_not_found(
-        self, acme: Tenant, globex: Tenant, due: Occurrence, due_id: str
-    ) -> None:
-        assert ids(globex.key().get("/v1/freezes")) == []
-        for path in ("", "/targets", "/lift-preview"):
-            refusal(globex.key().get(f"/v1/freezes/{due_id}{path}"), 404, "freeze_not_found")
-        refusal(globex.key("freeze:write").post(f"/v1/freezes/{due_id}/lift"), 404, "freeze_not_found")
-
     def test_open_ended_due_window_without_branches_is_listed(
         self, acme: Tenant, session: Session, schedule: Schedule, due_id: str
     ) -> None:

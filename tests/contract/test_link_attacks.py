@@ -1,4 +1,4 @@
-"""Attacks on mailed links and passwords: replays, use for another purpose, guesses, and enumeration of accounts."""
+"""Attacks on mailed links: replays, and use for another purpose. Guesses and enumeration are in `tests/handlers`."""
 
 import httpx
 from sqlalchemy import update

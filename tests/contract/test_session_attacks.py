@@ -1,4 +1,4 @@
-"""Attacks on sessions: fixation, foreign pages that use a cookie, and sign-ins that lead elsewhere."""
+"""Attacks on sessions: cursors of other lists, and foreign pages that use a cookie. Fixation is in `tests/handlers`."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Credentials: whom they identify, what they permit, and every way to forge one."""
+"""Credentials: whom they identify, and what they permit; forged ones are in `contract/test_identity_attacks.py`."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Plans over time: they are extended day by day, rebuilt with new time zone data, and end."""
+"""Plans over time: they are extended day by day, and rebuilt with new time zone data."""
 
 from datetime import timedelta
 

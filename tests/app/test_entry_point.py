@@ -19,9 +19,9 @@ from app.commands.migrate import SECONDS_BETWEEN_ATTEMPTS, migrate, migrate_pati
 from app.database_connections import RELEASE_REVISION
 from rules.version import VERSION
 from tests.app.test_config import private_key
-from tests.contract.test_proxy import free_ports
 from tests.harness.concurrency import PATIENCE, eventually
 from tests.harness.engines import owner_engine_of
+from tools.embedded.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 NAMES = [command.name for command in COMMANDS]

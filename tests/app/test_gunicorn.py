@@ -20,6 +20,7 @@ import pytest
 from app.commands.api import SETTINGS
 from tests.app.test_config import private_key
 from tests.harness.concurrency import eventually, meanwhile, results_of
+from tools.embedded.ports import free_port
 
 pytestmark = [pytest.mark.check, pytest.mark.slow(50)]
 
@@ -45,8 +46,7 @@ class Api:
         level: str = "INFO",
         listener: socket.socket | None = None,
     ) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.key = temporary / "app.pem"
         self.key.write_text(key or private_key())
         self.log = temporary / "log"

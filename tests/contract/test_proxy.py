@@ -1,10 +1,8 @@
 """The service behind nginx, with the configuration that is shipped."""
 
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -13,6 +11,7 @@ import pytest
 from tests import factories
 from tests.harness.certificates import CERTIFICATE, certified
 from tests.harness.sessions import committing
+from tools.embedded.ports import free_ports
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 PATIENCE = 10.0
@@ -32,12 +31,6 @@ http {{
   include {directory}/*.conf;
 }}
 """
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [probe.getsockname()[1] for probe in probes]
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,6 +38,7 @@ from tests.harness.server_directories import make_server_directory
 from tests.harness.sessions import owner_session
 from tests.harness.wakeups import RecordedWakeups
 from tools.embedded import EmbeddedPostgres
+from tools.embedded.ports import free_port
 from tools.embedded.postgres import installed_program
 from tools.fake_github import FakeGitHub, Handle
 
@@ -216,8 +216,7 @@ def test_dump_is_restored_into_a_fresh_cluster(primary: EmbeddedPostgres, home: 
         assert "fix" not in shown
         state = identity_of(fresh)
         assert state.recorded.system_identifier != state.present.system_identifier
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
+        port = free_port()
         operator.monkeypatch.setenv("PORT", str(port))
         with running("api"), running("worker") as log:
             eventually(lambda: _answers(port), PATIENCE)

@@ -3,7 +3,6 @@
 import re
 import shutil
 import signal
-import socket
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,6 +10,7 @@ import psycopg
 
 from tools.embedded import EmbeddedPostgres
 from tools.embedded.paths import ourselves, own_directory
+from tools.embedded.ports import free_port
 from tools.embedded.server import EmbeddedServer
 
 PROGRAM = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
@@ -28,8 +28,7 @@ class PgBouncer(EmbeddedServer):
     def __init__(self, directory: Path, postgres: EmbeddedPostgres, login: str, database: str) -> None:
         super().__init__(directory)
         self._postgres, self._login, self._database = postgres, login, database
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
 
     @property
     def url(self) -> str:

@@ -19,8 +19,9 @@ from pathlib import Path
 
 import requests
 
-from tools.bench.servers import cpu_seconds, free_port, machine, process, wait_for, web
+from tools.bench.servers import cpu_seconds, machine, process, wait_for, web
 from tools.bench.stack import LOGIN, Stack, conclusions, running, scaled, until, warm
+from tools.embedded.ports import free_port, free_ports
 from tools.embedded.processes import Program, start_child, stop_child
 
 STARTS = scaled(7)
@@ -80,7 +81,7 @@ def replace_hosts(stack: Stack) -> None:
     if shutil.which("nginx") is None:
         print("  replacing hosts: not measured, because nginx is not installed")
         return
-    ports = [free_port(), free_port()]
+    ports = free_ports(2)
     with ExitStack() as exit_stack, nginx(ports) as address:
         hosts = [exit_stack.enter_context(ExitStack()) for _ in ports]
         for host, port in zip(hosts, ports, strict=True):

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from app.commands.migrate import migrate
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
+from tools.embedded.ports import free_port
 
 WORKERS = 2
 START_TIMEOUT = 30.0
@@ -72,14 +72,6 @@ def storage() -> Iterator[Storage]:
             url = postgres.url("postgres").replace("postgresql://", "postgresql+psycopg://", 1)
             migrate(url)
             yield Storage(url, valkey.url, postgres)
-
-
-def free_port() -> int:
-    """Return an unused port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

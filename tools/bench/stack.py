@@ -17,7 +17,8 @@ import requests
 
 from tests.harness.app_key import make_app_key
 from tools.bench.seeding import Account, plain, seed
-from tools.bench.servers import Storage, free_port, process, storage, wait_for, web
+from tools.bench.servers import Storage, process, storage, wait_for, web
+from tools.embedded.ports import free_port, free_ports
 
 INSTALLATION = 4711
 LOGIN = "acme"
@@ -101,7 +102,7 @@ def serving(
     with storage() as stores, ExitStack() as stack, tempfile.TemporaryDirectory() as home:
         public = Path(home, "app.pub")
         public.write_text(key.public)
-        port, api_ports = free_port(), [free_port() for _ in range(counts[0])]
+        port, api_ports = free_port(), free_ports(counts[0])
         fake_github = f"http://127.0.0.1:{port}"
         arguments = ["--port", str(port), "--app-public-key", str(public), "--person-token", MAINTAINER]
         arguments += ["--webhook-url", f"http://127.0.0.1:{api_ports[0]}/webhooks/github"]

@@ -14,9 +14,10 @@ from typing import Any
 import requests
 import stripe
 
-from tools.bench.servers import free_port, machine, process, wait_for
+from tools.bench.servers import machine, process, wait_for
 from tools.bench.stack import Stack, running, scaled, until, warm
 from tools.bench.writes import Writes
+from tools.embedded.ports import free_port
 from tools.fake_stripe.keys import SECRET_KEY
 
 ROUNDS = 5

@@ -7,6 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.embedded.ports import free_port
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOST = "127.0.0.1"
 MAX_PORT = 65535
@@ -84,13 +86,6 @@ def read_number(variable: str, text: str, maximum: int) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) > maximum:
         raise SandboxError(f"{variable} must be a whole number up to {maximum}, not {text!r}.")
     return int(text)
-
-
-def free_port() -> int:
-    """Return an unused port."""
-    with closing(socket.socket()) as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 def reserve_ports(settings: Settings) -> list[socket.socket]:

@@ -31,11 +31,11 @@ from tests import factories
 from tests.app.metrics.expressions import expressions, family_of, metrics_of
 from tests.app.test_config import private_key
 from tests.conftest import as_libpq
-from tests.contract.test_proxy import free_ports
 from tests.factories.adding import added
 from tests.harness.concurrency import PATIENCE, eventually
 from tests.harness.sessions import owner_session
 from tests.jobs.conftest import SECRET
+from tools.embedded.ports import free_ports
 
 pytestmark = [pytest.mark.check, pytest.mark.slow(25)]
 

@@ -32,6 +32,7 @@ from tests.harness.certificates import CERTIFICATE, certified
 from tests.harness.pgbouncer import PgBouncer
 from tests.harness.webhook_receiver import WebhookReceiver, webhook_receiver
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
+from tools.embedded.ports import free_port
 from tools.embedded.processes import stop_child
 from tools.fake_github import FakeGitHub, Handle, serve
 from tools.fake_slack import FakeSlack
@@ -44,7 +45,6 @@ from tools.fake_stripe import serve as serve_stripe
 from tools.mailbox import Handle as MailHandle
 from tools.mailbox import Mailbox
 from tools.mailbox import serve as serve_mail
-from tools.sandbox.settings import free_port
 
 POSTGRES = {"fsync": "off", "full_page_writes": "off"}
 """Faster, and as safe as ever against the death of processes: only a machine that loses power would lose data."""

@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from threading import Event, Thread
-from typing import Any
 
 import requests
-import stripe
 
+from integrations.stripe import Stripe, StripeSettings
+from integrations.stripe.catalogue import set_up
+from rules.billing.offers import read_offers
 from tools.bench.servers import machine, process, wait_for
 from tools.bench.stack import Stack, running, scaled, until, warm
 from tools.bench.writes import Writes
@@ -67,16 +68,8 @@ def main() -> None:
 
 def set_up_prices(address: str) -> None:
     """Make the prices and the portal's configuration."""
-    api = stripe.StripeClient(SECRET_KEY, base_addresses={"api": address}).v1
-    price: Any = {
-        "product_data": {"name": "Team", "metadata": {"plan": "team"}},
-        "currency": "eur",
-        "unit_amount": 4900,
-        "recurring": {"interval": "month"},
-        "lookup_key": "team_month",
-    }
-    api.prices.create(price)
-    api.billing_portal.configurations.create({"features": {"invoice_history": {"enabled": True}}})
+    offers = read_offers({"plans": {"team": {"month": {"EUR": 4900}}}})
+    set_up(Stripe(StripeSettings(SECRET_KEY, api_url=address)), offers)
 
 
 def subscribe(stack: Stack) -> None:

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import orjson
 
-from tools.fake_stripe import catalogue, checkout, customers, invoices, portal, subscription_calls
+from tools.fake_stripe import catalogue, checkout, customers, portal, subscription_calls
 from tools.fake_stripe.calls import Exchange
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.idempotency import Kept
@@ -24,7 +24,6 @@ ROUTES: tuple[Route, ...] = (
     *catalogue.ROUTES,
     *checkout.ROUTES,
     *subscription_calls.ROUTES,
-    *invoices.ROUTES,
     *portal.ROUTES,
 )
 VERSION = "2026-10-28.endive"

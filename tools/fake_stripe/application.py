@@ -9,12 +9,8 @@ from tools.simulation.faults import CALL_KINDS, Fault
 from tools.simulation.wire import Incoming, is_loopback, read, reply, withhold
 
 INVALID = "invalid_request_error"
-LOCKED = (
-    "This object cannot be accessed right now because another API request or Stripe process is currently accessing it."
-)
 FAULT_ERRORS = {
     401: {"message": "Invalid API Key provided: sk_test_*********", "type": INVALID},
-    409: {"code": "lock_timeout", "message": LOCKED, "type": INVALID},
     429: {"code": "rate_limit", "message": "Request rate limit exceeded.", "type": INVALID},
 }
 UNKNOWN_ERROR = {"message": "An unknown error occurred.", "type": "api_error"}

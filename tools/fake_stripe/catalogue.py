@@ -2,29 +2,18 @@
 
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.parameters import METADATA
-from tools.fake_stripe.refusals import invalid, missing_parameter
+from tools.fake_stripe.refusals import invalid
 from tools.fake_stripe.routes import Call, Route
 from tools.fake_stripe.store import Json
 
 TAX_BEHAVIOR = frozenset({"exclusive", "inclusive", "unspecified"})
-INTERVAL = frozenset({"day", "month", "week", "year"})
+INTERVAL = frozenset({"month", "year"})
 
 
 def create_product(call: Call) -> Json:
     """Add a product."""
-    return _make_product(call.core, call.params)
-
-
-def _make_product(core: Core, params: Json) -> Json:
-    fields = {
-        "active": True,
-        "created": core.moment,
-        "livemode": False,
-        "metadata": params.get("metadata", {}),
-        "name": params["name"],
-    }
-    made = core.store.add("product", fields)
-    core.announce("product.created", made)
+    made = call.store.add("product", {"active": True, "metadata": {}, **call.params})
+    call.core.announce("product.created", made)
     return made
 
 
@@ -42,25 +31,16 @@ def list_products(call: Call) -> Json:
 
 
 def create_price(call: Call) -> Json:
-    """Add a price, of a product that exists or is made with it."""
+    """Add a price of a product."""
     core, params = call.core, call.params
-    if "product" in params:
-        product = call.store.get("product", params["product"], "product")
-    elif "product_data" in params:
-        product = _make_product(core, params["product_data"])
-    else:
-        raise missing_parameter("product")
     currency = params["currency"].lower()
     options = {currency: params, **params.get("currency_options", {})}
     fields = {
         "active": True,
-        "created": core.moment,
         "currency": currency,
-        "livemode": False,
         "lookup_key": None,
-        "metadata": {},
-        "product": product["id"],
-        "recurring": {"interval_count": 1, "usage_type": "licensed", **params["recurring"]},
+        "product": call.store.get("product", params["product"], "product")["id"],
+        "recurring": {"interval_count": 1, **params["recurring"]},
         "tax_behavior": params.get("tax_behavior", "unspecified"),
         "type": "recurring",
         "unit_amount": params["unit_amount"],
@@ -79,7 +59,7 @@ def _set_lookup_key(core: Core, price: Json, params: Json) -> None:
     """Give a price its lookup key. Raise Refusal if another price has it and it is not to be transferred."""
     key = params.get("lookup_key")
     for other in core.store.all("price") if key else ():
-        if other["lookup_key"] == key and other["active"]:
+        if other["lookup_key"] == key:
             if not params.get("transfer_lookup_key"):
                 core.store.delete(price)
                 message = f"A price (`{other['id']}`) already uses that lookup key."
@@ -87,14 +67,6 @@ def _set_lookup_key(core: Core, price: Json, params: Json) -> None:
             other["lookup_key"] = None
             core.announce("price.updated", other)
     price["lookup_key"] = key
-
-
-def update_price(call: Call) -> Json:
-    """Sell a price or not; its amount never changes."""
-    price = call.named("price")
-    price |= call.params
-    call.core.announce("price.updated", price)
-    return price
 
 
 def list_prices(call: Call) -> Json:
@@ -124,8 +96,7 @@ ROUTES = (
             "currency!": str,
             "currency_options": {"*": {"tax_behavior": TAX_BEHAVIOR, "unit_amount!": int}},
             "lookup_key": str,
-            "product": str,
-            "product_data": {"metadata": METADATA, "name!": str},
+            "product!": str,
             "recurring!": {"interval!": INTERVAL},
             "tax_behavior": TAX_BEHAVIOR,
             "transfer_lookup_key": bool,
@@ -133,5 +104,4 @@ ROUTES = (
         },
     ),
     Route("GET", "/v1/prices", list_prices, {"active": bool, "lookup_keys": [str], "type": frozenset({"recurring"})}),
-    Route("POST", "/v1/prices/{id}", update_price, {"active": bool}),
 )

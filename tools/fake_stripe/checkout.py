@@ -4,12 +4,11 @@ from tools.fake_stripe.cards import Card
 from tools.fake_stripe.catalogue import amount_in
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.parameters import METADATA
-from tools.fake_stripe.payments import save_card
 from tools.fake_stripe.periods import DAY
 from tools.fake_stripe.refusals import invalid
 from tools.fake_stripe.routes import Call, Route
 from tools.fake_stripe.store import Json
-from tools.fake_stripe.subscriptions import active_price, currency_of, make_subscription
+from tools.fake_stripe.subscriptions import active_price, make_subscription
 
 LIFETIME = DAY
 NEAREST_TRIAL_END = 2 * DAY
@@ -19,41 +18,32 @@ def create(call: Call) -> Json:
     """Add an open session with the address of its page. Raise Refusal if the parameters do not fit together."""
     params, now = call.params, call.core.moment
     customer = call.store.get("customer", params["customer"], "customer")
-    data = params.get("subscription_data", {})
-    _check(params, data, now)
+    trial_end = params["subscription_data"].get("trial_end")
+    _check(params, trial_end, now)
     price = active_price(call.core, params["line_items"][0]["price"])
-    currency = currency_of(call.core, customer, price, params.get("currency"))
-    total = 0 if "trial_end" in data else amount_in(call.core, price, currency)
+    amount = amount_in(call.core, price, params["currency"])
     identifier = call.store.new_id("checkout.session")
     return call.store.add(
         "checkout.session",
         {
-            "amount_total": total,
-            "automatic_tax": {"enabled": params.get("automatic_tax", {}).get("enabled", False)},
-            "cancel_url": params.get("cancel_url"),
-            "client_reference_id": params.get("client_reference_id"),
-            "created": now,
-            "currency": currency,
+            "amount_total": amount if trial_end is None else 0,
+            "cancel_url": params["cancel_url"],
+            "currency": params["currency"],
             "customer": customer["id"],
             "expires_at": now + LIFETIME,
-            "livemode": False,
-            "metadata": params.get("metadata", {}),
-            "mode": params["mode"],
-            "payment_status": "unpaid",
             "status": "open",
-            "subscription": None,
             "success_url": params["success_url"],
             "url": f"{call.core.base_url}/c/pay/{identifier}",
         },
         identifier=identifier,
-        hidden={"price": price["id"], "subscription_data": data},
+        hidden={"price": price["id"], "trial_end": trial_end},
     )
 
 
-def _check(params: Json, data: Json, now: int) -> None:
+def _check(params: Json, trial_end: int | None, now: int) -> None:
     """Raise Refusal if a trial ends too early, or taxes need what the customer may not get from the page."""
     updates = params.get("customer_update", {})
-    if "trial_end" in data and data["trial_end"] < now + NEAREST_TRIAL_END:
+    if trial_end is not None and trial_end < now + NEAREST_TRIAL_END:
         raise invalid("The `trial_end` date has to be at least 2 days in the future.", "subscription_data[trial_end]")
     if params.get("automatic_tax", {}).get("enabled") and updates.get("address") != "auto":
         message = "Automatic tax calculation in Checkout requires a valid address on the Customer."
@@ -77,26 +67,12 @@ def expire(core: Core, session: Json) -> None:
     core.announce("checkout.session.expired", session)
 
 
-def complete(core: Core, session: Json, card: Card, country: str | None = None, *, is_authenticated: bool) -> None:
-    """Subscribe, and pay if something is due. Raise Refusal if the payment fails: the session stays open then.
-
-    The country becomes the customer's address if taxes are computed from it.
-    """
+def complete(core: Core, session: Json, card: Card) -> None:
+    """Subscribe, and pay if something is due. Raise Refusal if the payment fails: the session stays open then."""
     hidden, customer = core.store.hidden[session["id"]], core.store.get("customer", session["customer"], "customer")
-    has_tax = session["automatic_tax"]["enabled"]
-    method = save_card(core, card, customer, is_authenticated=is_authenticated)
-    more = {"price": hidden["price"], "currency": session["currency"], "automatic_tax": has_tax}
-    params = {**hidden["subscription_data"], **more}
-    subscription = make_subscription(core, customer, params, method, is_authenticated=is_authenticated)
-    if country and has_tax:
-        customer["address"] = {"country": country}
-        core.announce("customer.updated", customer)
-    session |= {
-        "payment_status": "no_payment_required" if subscription["status"] == "trialing" else "paid",
-        "status": "complete",
-        "subscription": subscription["id"],
-        "url": None,
-    }
+    price = core.store.objects["price"][hidden["price"]]
+    make_subscription(core, customer, price, session["currency"], hidden["trial_end"], card)
+    session |= {"status": "complete", "url": None}
     core.announce("checkout.session.completed", session)
 
 
@@ -107,15 +83,15 @@ ROUTES = (
         create,
         {
             "automatic_tax": {"enabled!": bool},
-            "cancel_url": str,
+            "cancel_url!": str,
             "client_reference_id": str,
-            "currency": str,
+            "currency!": str,
             "customer!": str,
             "customer_update": {"address": frozenset({"auto", "never"}), "name": frozenset({"auto", "never"})},
             "line_items!": [{"price!": str, "quantity": int}],
             "metadata": METADATA,
             "mode!": frozenset({"subscription"}),
-            "subscription_data": {"metadata": METADATA, "trial_end": int},
+            "subscription_data!": {"metadata": METADATA, "trial_end": int},
             "success_url!": str,
             "tax_id_collection": {"enabled!": bool},
         },

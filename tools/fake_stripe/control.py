@@ -1,4 +1,4 @@
-"""The control plane under `/_control/`, for loopback development only: faults, settings, time, webhooks, counters."""
+"""The control plane under `/_control/`, for loopback development only: faults, settings, time, counters."""
 
 from tools.fake_stripe.stripe import FakeStripe
 from tools.simulation import control
@@ -21,15 +21,9 @@ def _advance(stripe: FakeStripe, _query: dict[str, str], body: Json) -> Answer:
     return Answer(200, {"now": stripe.moment})
 
 
-def _release(stripe: FakeStripe, _query: dict[str, str], body: Json) -> Answer:
-    """Body: `{"order": sent, reversed, shuffled or doubled}`."""
-    return Answer(202, {"released": stripe.sender.release(body.get("order", "sent"))})
-
-
 ACTIONS: dict[tuple[str, str], Action[FakeStripe]] = {
     ("PUT", "settings"): _put_settings,
     ("POST", "clock"): _advance,
-    ("POST", "webhooks/release"): _release,
 }
 
 

@@ -31,7 +31,6 @@ class IdempotencyKeys:
         if found is None or found.created + LIFETIME <= now:
             return None
         if (found.path, found.form) != (path, form):
-            what = "endpoint they were" if found.path != path else "parameters they were"
-            message = f"Keys for idempotent requests can only be used for the same {what} first used with: {key}"
-            raise Refusal(400, "idempotency_error", message)
+            message = "Keys for idempotent requests can only be used for the same request they were first used with: "
+            raise Refusal(400, "idempotency_error", message + key)
         return found

@@ -14,7 +14,5 @@ class Keys:
     def require(self, header: str | None) -> None:
         """Raise Refusal (401) if an `Authorization` header does not have the key."""
         key = (header or "").partition(" ")[2]
-        if not key:
-            raise Refusal(401, INVALID, "You did not provide an API key.")
         if key != self.secret_key:
             raise Refusal(401, INVALID, f"Invalid API Key provided: {key[:8]}{'*' * max(0, len(key) - 12)}{key[-4:]}")

@@ -12,27 +12,17 @@ from urllib.parse import parse_qsl
 from tools.fake_stripe.refusals import invalid, missing_parameter
 
 METADATA: dict[str, Any] = {"*": str}
-_NAME = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])*)")
-_INDEX = re.compile(r"\[([^\[\]]*)\]")
 
 
 def decode(text: str) -> dict[str, Any]:
-    """Return the parameters of a form: strings and tables; a list is a table whose keys are numbers.
-
-    Raise Refusal if a name is malformed.
-    """
+    """Return the parameters of a form: strings and tables; a list is a table whose keys are numbers."""
     tree: dict[str, Any] = {}
     for name, value in parse_qsl(text, keep_blank_values=True):
-        found = _NAME.fullmatch(name)
-        if found is None:
-            raise invalid(f"Invalid parameter name: {name}", name)
-        *path, last = found[1], *_INDEX.findall(found[2])
+        *path, last = name.replace("]", "").split("[")
         inner = tree
         for step in path:
             inner = inner.setdefault(step, {})
-            if not isinstance(inner, dict):
-                raise invalid(f"Invalid parameters: {found[1]} is both a value and an object", found[1])
-        inner[last or str(len(inner))] = value
+        inner[last] = value
     return tree
 
 

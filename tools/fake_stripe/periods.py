@@ -7,7 +7,7 @@ from dateutil.relativedelta import relativedelta
 from tools.fake_stripe.store import Json
 
 DAY = 86_400
-_UNITS = {"day": "days", "week": "weeks", "month": "months", "year": "years"}
+_LENGTHS = {"month": relativedelta(months=1), "year": relativedelta(years=1)}
 
 
 def end_of_period(anchor: int, recurring: Json, start: int) -> int:
@@ -17,8 +17,7 @@ def end_of_period(anchor: int, recurring: Json, start: int) -> int:
     """
     began, count = datetime.fromtimestamp(anchor, UTC), 1
     while True:
-        units = {_UNITS[recurring["interval"]]: count * recurring["interval_count"]}
-        end = int((began + relativedelta(**units)).timestamp())
+        end = int((began + count * _LENGTHS[recurring["interval"]]).timestamp())
         if end > start:
             return end
         count += 1

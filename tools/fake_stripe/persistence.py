@@ -10,7 +10,7 @@ from tools.fake_stripe.core import Core
 from tools.fake_stripe.settings import Settings
 from tools.simulation.process import read_state, replace_file
 
-VERSION = 2
+VERSION = 3
 
 
 def save(core: Core, path: Path) -> None:

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from tools.fake_stripe.catalogue import amount_in
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.parameters import METADATA
-from tools.fake_stripe.refusals import invalid, missing_parameter
+from tools.fake_stripe.refusals import invalid
 from tools.fake_stripe.routes import Call, Route
 from tools.fake_stripe.store import Json
 from tools.fake_stripe.subscriptions import PRORATION, change_price, end_trial, interval_of, item_of
 
-MAX_PRODUCTS = 10
-INTERVALS = ("day", "week", "month", "year")
+INTERVALS = ("month", "year")
 CONDITIONS = frozenset({"decreasing_item_amount", "shortening_interval"})
 FEATURES: Json = {
     "customer_update": {"allowed_updates": [frozenset({"address", "email", "name", "tax_id"})], "enabled!": bool},
@@ -31,22 +30,11 @@ SUBSCRIPTION: Json = {"subscription!": str}
 
 def create(call: Call) -> Json:
     """Add a configuration; the first one is the default."""
-    features: Json = {
-        **{name: {"enabled": False} for name in FEATURES},
-        "subscription_cancel": {"enabled": False, "mode": "at_period_end"},
-        "subscription_update": {
-            "enabled": False,
-            "products": [],
-            "proration_behavior": "none",
-            "schedule_at_period_end": {"conditions": []},
-        },
-    }
+    features = {name: call.params["features"].get(name, {"enabled": False}) for name in FEATURES}
     fields = {
         "active": True,
-        "created": call.core.moment,
-        "features": _changed(call, features),
+        "features": features,
         "is_default": not call.store.all("billing_portal.configuration"),
-        "livemode": False,
         "metadata": call.params.get("metadata", {}),
     }
     made = call.store.add("billing_portal.configuration", fields)
@@ -54,24 +42,10 @@ def create(call: Call) -> Json:
     return made
 
 
-def _changed(call: Call, features: Json) -> Json:
-    """Return features after a change. Raise Refusal for unknown products and prices."""
-    given = call.params.get("features", {})
-    products = given.get("subscription_update", {}).get("products", [])
-    name = "features[subscription_update][products]"
-    if len(products) > MAX_PRODUCTS:
-        raise invalid(f"You may only specify up to {MAX_PRODUCTS} products.", name)
-    for each in products:
-        call.store.get("product", each["product"], name)
-        for price in each["prices"]:
-            call.store.get("price", price, name)
-    return {name: {**feature, **given.get(name, {})} for name, feature in features.items()}
-
-
 def update(call: Call) -> Json:
     """Change a configuration."""
     configuration = call.named("billing_portal.configuration")
-    configuration["features"] = _changed(call, configuration["features"])
+    configuration["features"] |= call.params["features"]
     call.core.announce("billing_portal.configuration.updated", configuration)
     return configuration
 
@@ -90,11 +64,9 @@ def create_session(call: Call) -> Json:
         "billing_portal.session",
         {
             "configuration": configuration["id"],
-            "created": call.core.moment,
             "customer": customer["id"],
-            "flow": _flow(call, customer, configuration),
-            "livemode": False,
-            "return_url": call.params.get("return_url"),
+            "flow": call.params.get("flow_data"),
+            "return_url": call.params["return_url"],
             "url": f"{call.core.base_url}/p/session/{identifier}",
         },
         identifier=identifier,
@@ -108,24 +80,6 @@ def _configuration(call: Call) -> Json:
         if configuration["is_default"]:
             return configuration
     raise invalid("No configuration provided and your test mode default configuration has not been created.")
-
-
-def _flow(call: Call, customer: Json, configuration: Json) -> Json | None:
-    """Return the flow of a session that shows one step only. Raise Refusal if that is not enabled."""
-    given: Json | None = call.params.get("flow_data")
-    if given is None:
-        return None
-    kind = given["type"]
-    if not configuration["features"][kind]["enabled"]:
-        raise invalid(f"This flow is disabled in your portal configuration: enable `{kind}` first.", "flow_data[type]")
-    if kind != "payment_method_update":
-        param = f"flow_data[{kind}]"
-        if kind not in given:
-            raise missing_parameter(param)
-        subscription = call.store.get("subscription", given[kind]["subscription"], f"{param}[subscription]")
-        if subscription["customer"] != customer["id"]:
-            raise invalid(f"No such subscription: '{subscription['id']}'", param, "resource_missing")
-    return given
 
 
 def offered_prices(core: Core, feature: Json, current: Json) -> Iterator[tuple[str, Json]]:
@@ -156,13 +110,12 @@ def choose_price(core: Core, subscription: Json, feature: Json, wanted: str) -> 
     change_price(core, subscription, price, feature["proration_behavior"])
     if subscription["status"] == "trialing":
         end_trial(core, subscription)
-    core.announce("customer.subscription.updated", subscription)
 
 
 ROUTES = (
     Route("POST", "/v1/billing_portal/configurations", create, {"features!": FEATURES, "metadata": METADATA}),
     Route("GET", "/v1/billing_portal/configurations", list_all, {"active": bool}),
-    Route("POST", "/v1/billing_portal/configurations/{id}", update, {"features": FEATURES}),
+    Route("POST", "/v1/billing_portal/configurations/{id}", update, {"features!": FEATURES}),
     Route(
         "POST",
         "/v1/billing_portal/sessions",
@@ -175,7 +128,7 @@ ROUTES = (
                 "subscription_update": SUBSCRIPTION,
                 "type!": frozenset({"payment_method_update", "subscription_cancel", "subscription_update"}),
             },
-            "return_url": str,
+            "return_url!": str,
         },
     ),
 )

@@ -35,6 +35,6 @@ def missing_parameter(name: str) -> Refusal:
     return invalid(f"Missing required param: {name}.", name, "parameter_missing")
 
 
-def card_error(code: str, message: str, decline_code: str | None = None) -> Refusal:
+def card_error(code: str, message: str) -> Refusal:
     """Return the refusal of a payment."""
-    return Refusal(402, "card_error", message, code=code, decline_code=decline_code)
+    return Refusal(402, "card_error", message, code=code)

@@ -1,4 +1,4 @@
-"""Calls of the API: which function answers a method and path, with which parameters; pages of lists."""
+"""Calls of the API: which function answers a method and path, with which parameters; lists."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import Any
 
 from tools.fake_stripe.core import Core
-from tools.fake_stripe.refusals import invalid
 from tools.fake_stripe.store import Json, Store
 
-DEFAULT_LIMIT, MAX_LIMIT = 10, 100
+DEFAULT_LIMIT = 10
 EXPAND: dict[str, Any] = {"expand": [str]}
-PAGE: dict[str, Any] = {"limit": int, "starting_after": str}
+PAGE: dict[str, Any] = {"limit": int}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +33,13 @@ class Call:
         return self.store.get(kind, self.id)
 
     def page(self, records: Iterable[Json], *filters: str) -> Json:
-        """Return the page that the call requests of records; of `filters` those count that are given."""
+        """Return the first page of records; of `filters` those count that are given.
+
+        The next page is not simulated: a request for it is refused.
+        """
         wanted = {name: self.params[name] for name in filters if name in self.params}
         found = [each for each in records if all(each[name] == value for name, value in wanted.items())]
         limit = self.params.get("limit", DEFAULT_LIMIT)
-        if not 0 < limit <= MAX_LIMIT:
-            raise invalid(f"This value must be less than or equal to {MAX_LIMIT}.", "limit")
-        if "starting_after" in self.params:
-            ids = [each["id"] for each in found]
-            if self.params["starting_after"] not in ids:
-                raise invalid(f"No such object: '{self.params['starting_after']}'", "starting_after")
-            found = found[ids.index(self.params["starting_after"]) + 1 :]
         return {"object": "list", "data": found[:limit], "has_more": len(found) > limit, "url": self.path}
 
 
@@ -60,8 +55,8 @@ class Route:
     @cached_property
     def accepted(self) -> Json:
         """Return all parameters, with those that every method of this form has."""
-        lists = self.method == "GET" and not self.template.endswith("}")
-        return {**self.parameters, **({} if self.method == "DELETE" else EXPAND), **(PAGE if lists else {})}
+        of_method = {"GET": {**EXPAND, **PAGE}, "POST": EXPAND, "DELETE": {}}
+        return {**self.parameters, **of_method[self.method]}
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:

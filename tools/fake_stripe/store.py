@@ -12,14 +12,12 @@ PREFIXES = {
     "customer": "cus",
     "product": "prod",
     "price": "price",
-    "payment_method": "pm",
     "checkout.session": "cs_test",
     "billing_portal.configuration": "bpc",
     "billing_portal.session": "bps",
     "subscription": "sub",
     "subscription_item": "si",
     "invoice": "in",
-    "line_item": "il",
     "event": "evt",
 }
 """What the ids of each kind begin with; a kind is a value of the field `object`."""

@@ -1,11 +1,12 @@
 """Subscriptions: from the first invoice over renewals, changes of plan and failed payments to the end."""
 
+from tools.fake_stripe.cards import Card
 from tools.fake_stripe.catalogue import amount_in
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.invoicing import Line, collect, finalize, make_invoice, subscription_of
-from tools.fake_stripe.payments import Charge, charge, payment_method_of
+from tools.fake_stripe.payments import card_of_customer, charge, save_card
 from tools.fake_stripe.periods import end_of_period
-from tools.fake_stripe.refusals import invalid
+from tools.fake_stripe.refusals import Refusal, invalid
 from tools.fake_stripe.store import Json
 
 BILLED = {"trialing", "active", "past_due", "unpaid"}
@@ -17,6 +18,11 @@ PRORATION = frozenset({"always_invoice", "none"})
 def is_live(subscription: Json) -> bool:
     """True if a subscription has not ended."""
     return subscription["status"] in BILLED
+
+
+def live_subscriptions(core: Core, customer: Json) -> list[Json]:
+    """Return a customer's subscriptions that have not ended, the newest first."""
+    return [each for each in core.store.all("subscription") if each["customer"] == customer["id"] and is_live(each)]
 
 
 def item_of(subscription: Json) -> Json:
@@ -31,18 +37,6 @@ def period_end(subscription: Json) -> int:
     return int(item_of(subscription)["current_period_end"])
 
 
-def currency_of(core: Core, customer: Json, price: Json, wanted: str | None) -> str:
-    """Return the currency in which a customer buys a price. Raise Refusal if it is not that of what they have."""
-    live = [each for each in core.store.all("subscription") if each["customer"] == customer["id"] and is_live(each)]
-    bound = live[0]["currency"] if live else None
-    currency = wanted or bound or str(price["currency"])
-    if bound and currency != bound:
-        message = "You cannot combine currencies on a single customer. This customer has a subscription with currency "
-        raise invalid(f"{message}{bound}.", "currency")
-    amount_in(core, price, currency)
-    return currency
-
-
 def active_price(core: Core, identifier: str) -> Json:
     """Return a price that can be bought. Raise Refusal if there is none."""
     price = core.store.get("price", identifier, "items[0][price]")
@@ -52,56 +46,46 @@ def active_price(core: Core, identifier: str) -> Json:
 
 
 def make_subscription(
-    core: Core, customer: Json, params: Json, method: Json | None = None, *, is_authenticated: bool = False
+    core: Core, customer: Json, price: Json, currency: str, trial_end: int | None = None, card: Card | None = None
 ) -> Json:
     """Add a subscription, and collect its first invoice. Raise Refusal if that cannot be paid.
 
-    `params` has `price`, and may have `currency`, `metadata`, `trial_end` and `automatic_tax`.
+    `card` is charged from now on; without one, the customer's is.
     """
-    price, trial_end = active_price(core, params["price"]), params.get("trial_end")
-    currency = currency_of(core, customer, price, params.get("currency"))
-    own, method = method, method or payment_method_of(core, customer)
     if amount_in(core, price, currency) and trial_end is None:
-        refusal = charge(core, method, is_authenticated=is_authenticated).refusal
+        refusal = charge(card or card_of_customer(core, customer))
         if refusal:
             raise refusal
-    subscription = _add(core, customer, price, params, currency)
-    subscription["default_payment_method"] = own and own["id"]
+    if card:
+        save_card(core, customer, card)
+    subscription = _add(core, customer, price, currency, trial_end)
     core.announce("customer.subscription.created", subscription)
-    lines = [Line(0, "Free trial", core.moment, trial_end)] if trial_end else [_line(core, subscription)]
-    invoice = make_invoice(core, subscription, lines, "subscription_create")
+    invoice = make_invoice(core, subscription, [Line(0, "Free trial") if trial_end else _line(core, subscription)])
     finalize(core, invoice)
     if invoice["status"] == "open":
-        settle(core, invoice, method, is_authenticated=is_authenticated)
+        settle(core, invoice)
     return subscription
 
 
-def _add(core: Core, customer: Json, price: Json, params: Json, currency: str) -> Json:
-    now, trial_end = core.moment, params.get("trial_end")
+def _add(core: Core, customer: Json, price: Json, currency: str, trial_end: int | None) -> Json:
+    now = core.moment
     identifier = core.store.new_id("subscription")
     item = {
         "id": core.store.new_id("subscription_item"),
         "object": "subscription_item",
-        "created": now,
         "current_period_end": trial_end or end_of_period(now, price["recurring"], now),
         "current_period_start": now,
         "price": price,
-        "quantity": 1,
-        "subscription": identifier,
     }
     return core.store.add(
         "subscription",
         {
-            "automatic_tax": {"enabled": params.get("automatic_tax", False)},
             "billing_cycle_anchor": trial_end or now,
             "cancel_at": None,
             "cancel_at_period_end": False,
-            "canceled_at": None,
             "created": now,
             "currency": currency,
             "customer": customer["id"],
-            "default_payment_method": None,
-            "ended_at": None,
             "items": {
                 "object": "list",
                 "data": [item],
@@ -109,8 +93,6 @@ def _add(core: Core, customer: Json, price: Json, params: Json, currency: str) -
                 "url": f"/v1/subscription_items?subscription={identifier}",
             },
             "latest_invoice": None,
-            "livemode": False,
-            "metadata": params.get("metadata", {}),
             "status": "trialing" if trial_end else "active",
             "trial_end": trial_end,
         },
@@ -126,23 +108,32 @@ def _line(core: Core, subscription: Json, since: int | None = None, *, sign: int
     amount = amount_in(core, item["price"], subscription["currency"])
     text = str(core.store.objects["product"][item["price"]["product"]]["name"])
     if since is None:
-        return Line(amount, text, start, end)
+        return Line(amount, text)
     words = "Remaining" if sign > 0 else "Unused"
-    return Line(sign * round(amount * (end - since) / (end - start)), f"{words} time on {text}", since, end)
+    return Line(sign * round(amount * (end - since) / (end - start)), f"{words} time on {text}")
 
 
-def settle(core: Core, invoice: Json, method: Json | None = None, *, is_authenticated: bool = False) -> Charge:
+def settle(core: Core, invoice: Json) -> Refusal | None:
     """Collect an open invoice, and let its subscription be active or past due."""
     subscription = subscription_of(core, invoice)
-    outcome = collect(core, invoice, method, is_authenticated=is_authenticated)
+    refusal = collect(core, invoice)
     before = subscription["status"]
-    if outcome.refusal and before == "active":
+    if refusal and before == "active":
         subscription["status"] = "past_due"
-    elif not outcome.refusal and before in {"past_due", "unpaid"} and invoice["id"] == subscription["latest_invoice"]:
+    elif not refusal and before in {"past_due", "unpaid"} and invoice["id"] == subscription["latest_invoice"]:
         subscription["status"] = "active"
     if subscription["status"] != before:
         core.announce("customer.subscription.updated", subscription)
-    return outcome
+    return refusal
+
+
+def change_card(core: Core, customer: Json, card: Card) -> None:
+    """Charge another card from now on, and pay with it what is open. Raise Refusal if it is declined."""
+    save_card(core, customer, card)
+    for subscription in live_subscriptions(core, customer):
+        invoice = core.store.find("invoice", subscription["latest_invoice"])
+        if invoice and invoice["status"] == "open":
+            settle(core, invoice)
 
 
 def collect_automatically(core: Core, invoice: Json) -> None:
@@ -161,19 +152,16 @@ def end_subscription(core: Core, subscription: Json) -> None:
     """Cancel a subscription now. Raise Refusal if it has ended already."""
     if not is_live(subscription):
         raise invalid(f"No such subscription: '{subscription['id']}'", "id", "resource_missing", 404)
-    now = core.moment
-    subscription |= {"canceled_at": subscription["canceled_at"] or now, "ended_at": now, "status": "canceled"}
+    subscription["status"] = "canceled"
     for invoice in core.store.all("invoice"):
         if invoice["status"] in {"draft", "open"} and subscription_of(core, invoice) is subscription:
-            invoice |= {"auto_advance": False, "automatically_finalizes_at": None, "next_payment_attempt": None}
+            invoice |= {"automatically_finalizes_at": None, "next_payment_attempt": None}
     core.announce("customer.subscription.deleted", subscription)
 
 
 def schedule_end(core: Core, subscription: Json, moment: int | None) -> None:
     """Let a subscription end at a moment, as the portal does: the flag `cancel_at_period_end` stays as it is."""
-    subscription |= {"cancel_at": moment, "canceled_at": core.moment if moment else None}
-    if moment is None:
-        subscription["cancel_at_period_end"] = False
+    subscription["cancel_at"] = moment
     core.announce("customer.subscription.updated", subscription)
 
 
@@ -189,12 +177,15 @@ def renew(core: Core, subscription: Json) -> None:
     item |= {"current_period_end": end, "current_period_start": start}
     if subscription["status"] == "trialing":
         subscription["status"] = "active"
-    invoice = make_invoice(core, subscription, [_line(core, subscription)], "subscription_cycle")
-    if subscription["status"] == "unpaid":
-        invoice["auto_advance"] = False  # what is unpaid is not collected: drafts pile up
-    else:
+    invoice = make_invoice(core, subscription, [_line(core, subscription)])
+    if subscription["status"] != "unpaid":  # what is unpaid is not collected: drafts pile up
         invoice["automatically_finalizes_at"] = core.moment + core.settings.invoice_draft_seconds
     core.announce("customer.subscription.updated", subscription)
+
+
+def interval_of(price: Json) -> str:
+    """Return the unit of a price's period."""
+    return str(price["recurring"]["interval"])
 
 
 def end_trial(core: Core, subscription: Json) -> None:
@@ -211,11 +202,6 @@ def _restart(core: Core, subscription: Json) -> None:
     item |= {"current_period_end": end, "current_period_start": now}
 
 
-def interval_of(price: Json) -> str:
-    """Return the unit of a price's period."""
-    return str(price["recurring"]["interval"])
-
-
 def change_price(core: Core, subscription: Json, price: Json, proration: str) -> None:
     """Change the price now. Another interval begins a new period, which is billed at once.
 
@@ -227,6 +213,7 @@ def change_price(core: Core, subscription: Json, price: Json, proration: str) ->
     unused = [_line(core, subscription, now, sign=-1)] if proration != "none" else []
     restarts = interval_of(item["price"]) != interval_of(price)
     item["price"] = price
+    core.announce("customer.subscription.updated", subscription)
     if subscription["status"] == "trialing":
         return
     if restarts:
@@ -238,9 +225,8 @@ def change_price(core: Core, subscription: Json, price: Json, proration: str) ->
 
 def _bill_now(core: Core, subscription: Json, lines: list[Line]) -> None:
     """Invoice some lines and collect them at once; what is unpaid gets a draft only."""
-    invoice = make_invoice(core, subscription, lines, "subscription_update")
+    invoice = make_invoice(core, subscription, lines)
     if subscription["status"] == "unpaid":
-        invoice["auto_advance"] = False
         return
     finalize(core, invoice)
     if invoice["status"] == "open":

@@ -1,8 +1,6 @@
 """What there is before anything goes wrong: two organisations, their repositories and open pull requests."""
 
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlencode
 
 from sqlalchemy import create_engine, make_url, pool
 from sqlalchemy.orm import Session
@@ -11,9 +9,6 @@ from models.organizations import Organization as Row
 from tests import factories
 from tools.fake_github import FakeGitHub
 from tools.fake_github.model.records import Repository
-from tools.fake_stripe import FakeStripe
-from tools.fake_stripe.api import answer
-from tools.simulation.wire import Incoming
 
 PULL_REQUESTS = 2
 
@@ -78,29 +73,3 @@ def _repository(session: Session, github: FakeGitHub, of: Row, full_name: str) -
     row = factories.repository(session, of, full_name, github_id=record.id, node_id=record.node_id)
     branch = factories.branch(session, row, "main", wanted_generation=1, due_at=factories.now())
     return record, branch.id
-
-
-def offer_plans(stripe: FakeStripe) -> None:
-    """Sell the plans at Stripe."""
-    for plan, amount in (("team", 4900), ("business", 19900)):
-        call_stripe(
-            stripe,
-            "prices",
-            {
-                "product_data[name]": plan.title(),
-                "product_data[metadata][plan]": plan,
-                "currency": "eur",
-                "unit_amount": amount,
-                "recurring[interval]": "month",
-                "lookup_key": f"{plan}_month",
-            },
-        )
-    call_stripe(stripe, "billing_portal/configurations", {"features[invoice_history][enabled]": "true"})
-
-
-def call_stripe(stripe: FakeStripe, path: str, form: dict[str, Any], method: str = "POST") -> Any:
-    """Call Stripe's API past every wire and fault, and return the answer's body."""
-    headers = {"authorization": f"Bearer {stripe.keys.secret_key}"}
-    found = answer(stripe, Incoming(method, f"/v1/{path}", "", headers, urlencode(form).encode()))
-    assert found.status == 200, found.body
-    return found.body

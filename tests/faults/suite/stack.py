@@ -26,7 +26,7 @@ from tests.faults.suite.identity import STRIPE_SECRET, WEBHOOK_SECRET, make_iden
 from tests.faults.suite.processes import HUNG_THREAD, ROOT, Process, wait_until
 from tests.faults.suite.protocols import Statements
 from tests.faults.suite.releases import Release, downgrade
-from tests.faults.suite.seeding import Organization, fill, offer_plans
+from tests.faults.suite.seeding import Organization, fill
 from tests.faults.suite.tcp_proxies import Exchange, Wire
 from tests.harness.certificates import CERTIFICATE, certified
 from tests.harness.pgbouncer import PgBouncer
@@ -45,6 +45,7 @@ from tools.fake_stripe import serve as serve_stripe
 from tools.mailbox import Handle as MailHandle
 from tools.mailbox import Mailbox
 from tools.mailbox import serve as serve_mail
+from tools.sandbox.shop import set_up_shop
 
 POSTGRES = {"fsync": "off", "full_page_writes": "off"}
 """Faster, and as safe as ever against the death of processes: only a machine that loses power would lose data."""
@@ -296,7 +297,7 @@ def running(
         exit_stack.callback(fake_github.stop)
         stripe = serve_stripe(FakeStripe(webhook_secrets=(STRIPE_SECRET,)))
         exit_stack.callback(stripe.stop)
-        offer_plans(stripe.stripe)
+        set_up_shop(stripe.base_url)
         slack = serve_slack(FakeSlack())
         exit_stack.callback(slack.stop)
         slack.slack.settings.seconds_per_message = 0

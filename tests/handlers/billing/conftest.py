@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -31,6 +32,8 @@ from tests.harness.wakeups import RecordedWakeups
 from tests.tools.fake_stripe.conftest import faults_of
 from tests.tools.fake_stripe.shop import press
 from tools.fake_stripe import FakeStripe, Handle
+from tools.fake_stripe.cards import card_of
+from tools.fake_stripe.subscriptions import change_card
 
 VISA, FAILS_LATER = "4242 4242 4242 4242", "4000 0000 0000 0341"
 ORDER = {"plan": "team", "interval": "month"}
@@ -58,8 +61,9 @@ class Shop:
 
     def price(self, plan: str = "team", amount: int = 4900, interval: str = "month", **more: Any) -> stripe.Price:
         """Add a price of a plan, as an operator does."""
+        product = self.api.products.create({"name": plan.title(), "metadata": {"plan": plan}})
         params: Any = {
-            "product_data": {"name": plan.title(), "metadata": {"plan": plan}},
+            "product": product.id,
             "currency": "eur",
             "unit_amount": amount,
             "recurring": {"interval": interval},
@@ -117,13 +121,23 @@ class Shop:
         """Return the subscriptions at Stripe."""
         return list(self.api.subscriptions.list({"customer": self.customer(), "status": "all"}).data)
 
-    def set_card(self, card: str) -> None:
+    def set_card(self, number: str) -> None:
         """Give the customer another card, which is charged from now on."""
-        made = self.api.payment_methods.attach(card, {"customer": self.customer()})
-        self.api.customers.update(self.customer(), {"invoice_settings": {"default_payment_method": made.id}})
-        for each in self.subscriptions():
-            if each.status not in {"canceled", "incomplete_expired"}:
-                self.api.subscriptions.update(each.id, {"default_payment_method": made.id})
+        card = card_of(number)
+        assert card is not None
+        with self.fake.lock:
+            change_card(self.fake, self.fake.store.objects["customer"][self.customer()], card)
+
+    @contextmanager
+    def changing(self) -> Iterator[dict[str, Any]]:
+        """Yield the subscription that was bought last, for a change at Stripe."""
+        with self.fake.lock:
+            yield self.fake.store.all("subscription")[0]
+
+    def price_of(self, plan: str) -> dict[str, Any]:
+        """Return the monthly price of a plan at Stripe."""
+        [found] = [each for each in self.fake.store.all("price") if each["lookup_key"] == f"{plan}_month"]
+        return found
 
     def mails(self) -> list[str]:
         """Return the templates of the mails, in order."""

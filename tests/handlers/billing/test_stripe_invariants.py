@@ -22,7 +22,7 @@ from rules.billing.plans import PLANS
 from rules.billing.subscriptions import ENDED
 from services.billing.sync import CUSTOMERS, SYNC_INTERVAL
 from tests import factories
-from tests.handlers.billing.conftest import DAY, VISA, Shop
+from tests.handlers.billing.conftest import DAY, FAILS_LATER, VISA, Shop
 from tests.handlers.conftest import found
 from tests.handlers.freezing_machine import FreezingMachine, code
 from tests.harness import cleaning
@@ -30,11 +30,12 @@ from tests.harness.clock import MovableClock
 from tests.harness.state_machines import explore
 from tests.tools.fake_stripe.shop import press
 from tools.fake_github import FakeGitHub
+from tools.fake_stripe.subscriptions import change_price, end_subscription, period_end, schedule_end
 
 GRACE = 14 * DAY
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 STEPS = st.sampled_from([SECOND, HOUR, DAY, 13 * DAY, 31 * DAY])
-CARDS = st.sampled_from(["pm_card_visa", "pm_card_chargeCustomerFail"])
+CARDS = st.sampled_from([VISA, FAILS_LATER])
 PAID_PLANS = st.sampled_from(["team", "business"])
 Ends = datetime | None
 
@@ -153,7 +154,7 @@ class Machine(FreezingMachine):
     @rule()
     def miss_a_payment(self) -> None:
         """Let the payment for the next period fail, and have that read."""
-        self.shop.set_card("pm_card_chargeCustomerFail")
+        self.shop.set_card(FAILS_LATER)
         end = datetime.fromtimestamp(self.live()[0]["items"]["data"][0]["current_period_end"], UTC)
         self.now = self.clock.at = max(self.now, end) + 2 * HOUR
         self.shop.fake.advance(0)
@@ -163,28 +164,28 @@ class Machine(FreezingMachine):
     @rule()
     def pay_open_invoices(self) -> None:
         """Pay what failed, with a card that works."""
-        self.shop.set_card("pm_card_visa")
+        self.shop.set_card(VISA)
         with self.shop.fake.lock:
-            unpaid = [each["id"] for each in self.shop.fake.store.all("invoice") if each["status"] == "open"]
+            unpaid = [each for each in self.shop.fake.store.all("invoice") if each["status"] == "open"]
         for invoice in unpaid:
-            self.shop.api.invoices.pay(invoice)
+            press(invoice["hosted_invoice_url"], card=VISA)
 
     @precondition(lambda self: self.live())
     @rule(plan=PAID_PLANS)
     def change_plan(self, plan: str) -> None:
-        price = next(each for each in self.shop.fake.store.all("price") if each["lookup_key"] == f"{plan}_month")
-        item: Any = {"id": self.live()[0]["items"]["data"][0]["id"], "price": price["id"]}
-        self.shop.api.subscriptions.update(self.live()[0]["id"], {"items": [item], "proration_behavior": "none"})
+        with self.shop.changing() as subscription:
+            change_price(self.shop.fake, subscription, self.shop.price_of(plan), "none")
 
     @precondition(lambda self: self.live())
     @rule(at_period_end=st.sampled_from([True, False, None]))
     def cancel(self, at_period_end: bool | None) -> None:
         """Cancel at the end of the period, take that back, or cancel now."""
-        subscription = self.live()[0]["id"]
-        if at_period_end is None:
-            self.shop.api.subscriptions.cancel(subscription)
-        else:
-            self.shop.api.subscriptions.update(subscription, {"cancel_at_period_end": at_period_end})
+        with self.shop.changing() as subscription:
+            if at_period_end is None:
+                end_subscription(self.shop.fake, subscription)
+            else:
+                end = period_end(subscription) if at_period_end else None
+                schedule_end(self.shop.fake, subscription, end)
 
     # --- events and time ----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from integrations.stripe.signatures import sign
-from tests.handlers.billing.conftest import VISA, Shop
+from tests.handlers.billing.conftest import FAILS_LATER, VISA, Shop
 from tests.handlers.callers import refusal
 from tests.handlers.conftest import STRIPE_SECRETS
 from tests.harness.clock import MovableClock
@@ -138,7 +138,7 @@ def test_event_about_prices_has_them_read(http: httpx.Client, shop: Shop, wakeup
 def test_events_in_any_order_end_in_the_same_state(shop: Shop, clock: MovableClock, order: str) -> None:
     press(shop.open_checkout(), card=VISA)
     shop.work()
-    shop.set_card("pm_card_chargeCustomerFail")
+    shop.set_card(FAILS_LATER)
     shop.pass_time(days=31, hours=2)
     assert shop.fake.sender.release(order) > 5
     assert shop.fake.sender.drain()

@@ -15,13 +15,13 @@ from services.billing.stripe_requests import request_sync
 from services.billing.sync import CUSTOMERS, sync_customer
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.offboarding.purge import purge_deleted
-from tests.handlers.billing.conftest import DAY, VISA, Shop
+from tests.handlers.billing.conftest import DAY, FAILS_LATER, VISA, Shop
 from tests.handlers.callers import EVERYTHING
 from tests.handlers.test_organization_deletion import signed_in
 from tests.tools.fake_stripe.shop import press
+from tools.fake_stripe.subscriptions import change_price, make_subscription, period_end, schedule_end
 
 SECOND = timedelta(seconds=1)
-FAILING_CARD = "pm_card_chargeCustomerFail"
 
 
 def request(shop: Shop) -> None:
@@ -33,7 +33,7 @@ def request(shop: Shop) -> None:
 def miss_a_payment(shop: Shop) -> dict[str, Any]:
     """Let the first renewal fail, and return the subscription as it is shown."""
     shop.buy()
-    shop.set_card(FAILING_CARD)
+    shop.set_card(FAILS_LATER)
     shop.pass_time(days=31, hours=2)
     request(shop)
     shop.work()
@@ -152,7 +152,7 @@ class TestGrace:
 
     def test_payment_during_the_grace_restores_the_subscription(self, shop: Shop) -> None:
         miss_a_payment(shop)
-        shop.set_card("pm_card_visa")
+        shop.set_card(VISA)
         shop.pass_time(days=4)
         request(shop)
         shop.work()
@@ -178,12 +178,13 @@ class TestGrace:
 class TestChanges:
     def test_cancellation_that_is_taken_back_keeps_the_plan(self, shop: Shop) -> None:
         shop.buy()
-        [subscription] = shop.subscriptions()
-        shop.api.subscriptions.update(subscription.id, {"cancel_at_period_end": True})
+        with shop.changing() as subscription:
+            schedule_end(shop.fake, subscription, period_end(subscription))
         request(shop)
         shop.work()
         assert shop.billing()["subscription"]["cancelAt"] is not None
-        shop.api.subscriptions.update(subscription.id, {"cancel_at_period_end": False})
+        with shop.changing() as subscription:
+            schedule_end(shop.fake, subscription, None)
         request(shop)
         shop.work()
         assert shop.billing()["subscription"]["cancelAt"] is None
@@ -194,29 +195,24 @@ class TestChanges:
 
     def test_two_subscriptions_give_the_better_plan(self, shop: Shop) -> None:
         shop.buy()
-        price = shop.fake.store.all("price")
-        [business] = [each["id"] for each in price if each["lookup_key"] == "business_month"]
-        method = shop.api.payment_methods.attach("pm_card_visa", {"customer": shop.customer()})
-        params: Any = {"customer": shop.customer(), "items": [{"price": business}], "default_payment_method": method.id}
-        second = shop.api.subscriptions.create(params)
+        with shop.fake.lock:
+            [customer] = shop.fake.store.all("customer")
+            second = make_subscription(shop.fake, customer, shop.price_of("business"), "eur")
         request(shop)
         shop.work()
         assert shop.plan() == ("business", "stripe")
-        assert shop.billing()["subscription"]["id"] == second.id
+        assert shop.billing()["subscription"]["id"] == second["id"]
         assert alerts(shop) == ["several_subscriptions"]
-        shop.api.subscriptions.cancel(second.id)
+        shop.api.subscriptions.cancel(second["id"])
         request(shop)
         shop.work()
         assert shop.plan() == ("team", "stripe")
 
     def test_unknown_price_keeps_the_last_known_plan_for_the_grace(self, shop: Shop) -> None:
         shop.buy()
-        [subscription] = shop.subscriptions()
-        odd = shop.price("gold", 100)
-        shop.api.subscriptions.update(
-            subscription.id,
-            {"items": [{"id": subscription.items.data[0].id, "price": odd.id}], "proration_behavior": "none"},
-        )
+        shop.price("gold", 100)
+        with shop.changing() as subscription:
+            change_price(shop.fake, subscription, shop.price_of("gold"), "none")
         request(shop)
         shop.work()
         since = shop.tenant.session.query(StripeSubscription).one().unclear_since
@@ -348,6 +344,6 @@ class TestDeletedOrganization:
         shop.fake.faults.clear()
         shop.pass_time(minutes=11)
         shop.work()
-        assert shop.api.customers.retrieve(customer).deleted
+        assert customer in shop.fake.store.deleted
         session.expire_all()
         assert session.query(StripeCustomer).count() == 0

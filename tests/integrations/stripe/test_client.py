@@ -29,8 +29,9 @@ def client(handle: Handle) -> Iterator[Stripe]:
 
 def purchase(client: Stripe, handle: Handle) -> Purchase:
     """Return a purchase of a new customer."""
+    product = client.api.products.create({"name": "Team", "metadata": {"plan": "team"}})
     params: Any = {
-        "product_data": {"name": "Team", "metadata": {"plan": "team"}},
+        "product": product.id,
         "currency": "eur",
         "unit_amount": 4900,
         "recurring": {"interval": "month"},

@@ -6,11 +6,15 @@ import requests
 import stripe
 
 from tools.fake_stripe import FakeStripe
+from tools.fake_stripe.cards import CARDS
+from tools.fake_stripe.store import Json
+from tools.fake_stripe.subscriptions import change_card
 
 DAY = 86_400
 BACK = "http://127.0.0.1:9/billing"
 RETURN = f"{BACK}?checkout={{CHECKOUT_SESSION_ID}}"
-FAILING = "pm_card_chargeCustomerFail"
+VISA, DECLINED, CHALLENGED = "4242424242424242", "4000000000000002", "4000002500003155"
+FAILING = "4000000000000341"
 """A card that is accepted, and then pays nothing."""
 DRAFT = 3600
 """Seconds for which the invoice of a period can still be changed."""
@@ -24,8 +28,9 @@ class Shop:
 
     def price(self, amount: int = 4900, interval: str = "month", plan: str = "team", **more: Any) -> stripe.Price:
         """Add a price of a product of its own."""
+        product = self.api.products.create({"name": plan.title(), "metadata": {"plan": plan}})
         params: Any = {
-            "product_data": {"name": plan.title(), "metadata": {"plan": plan}},
+            "product": product.id,
             "currency": "eur",
             "unit_amount": amount,
             "recurring": {"interval": interval},
@@ -33,21 +38,9 @@ class Shop:
         }
         return self.api.prices.create(params)
 
-    def customer(self, card: str | None = None, **more: Any) -> stripe.Customer:
-        """Add a customer, with a card that is charged by default."""
-        params: Any = {"name": "Acme", **more}
-        made = self.api.customers.create(params)
-        if card:
-            self.change_card(made.id, card)
-        return made
-
-    def subscribe(
-        self, price: stripe.Price | None = None, card: str | None = "pm_card_visa", **more: Any
-    ) -> stripe.Subscription:
-        """Subscribe a new customer."""
-        price = price or self.price()
-        params: Any = {"customer": self.customer(card).id, "items": [{"price": price.id}], **more}
-        return self.api.subscriptions.create(params)
+    def customer(self) -> str:
+        """Add a customer, and return its id."""
+        return self.api.customers.create({"metadata": {"organization": "org_1"}}).id
 
     def checkout(self, customer: str, price: stripe.Price | None = None, **more: Any) -> stripe.checkout.Session:
         """Open a session."""
@@ -55,16 +48,31 @@ class Shop:
         params: Any = {
             "mode": "subscription",
             "customer": customer,
+            "currency": "eur",
             "line_items": [{"price": price.id, "quantity": 1}],
+            "subscription_data": {"metadata": {"organization": "org_1"}},
             "success_url": RETURN,
             "cancel_url": BACK,
             **more,
         }
         return self.api.checkout.sessions.create(params)
 
+    def subscribe(self, price: stripe.Price | None = None, **data: Any) -> stripe.Subscription:
+        """Subscribe a new customer, whose card pays."""
+        customer = self.customer()
+        session = self.checkout(customer, price, subscription_data={"metadata": {"organization": "org_1"}, **data})
+        press(session.url, card=VISA)
+        return self.subscriptions(customer)[0]
+
+    def subscriptions(self, customer: Any) -> list[stripe.Subscription]:
+        """Return a customer's subscriptions as the service reads them."""
+        params: Any = {"customer": str(customer), "status": "all", "expand": ["data.latest_invoice"]}
+        return self.api.subscriptions.list(params).data
+
     def again(self, subscription: stripe.Subscription) -> stripe.Subscription:
-        """Return a subscription as it is now, with its last invoice."""
-        return self.api.subscriptions.retrieve(subscription.id, {"expand": ["latest_invoice"]})
+        """Return a customer's only subscription as it is now, with its last invoice."""
+        [found] = self.subscriptions(subscription.customer)
+        return found
 
     def last_invoice(self, subscription: stripe.Subscription) -> stripe.Invoice:
         """Return the last invoice of a subscription."""
@@ -72,10 +80,13 @@ class Shop:
         assert isinstance(invoice, stripe.Invoice)
         return invoice
 
-    def change_card(self, customer: str, card: str) -> None:
-        """Give a customer another card, which is charged by default."""
-        made = self.api.payment_methods.attach(card, {"customer": customer})
-        self.api.customers.update(customer, {"invoice_settings": {"default_payment_method": made.id}})
+    def record(self, kind: str, identifier: Any) -> Json:
+        """Return an object as it is stored."""
+        return self.fake.store.get(kind, str(identifier))
+
+    def change_card(self, customer: Any, number: str) -> None:
+        """Give a customer another card, which is charged from now on."""
+        change_card(self.fake, self.record("customer", customer), CARDS[number])
 
     def types(self) -> list[str]:
         """Return the types of all events, the oldest first."""

@@ -8,35 +8,7 @@ import stripe
 
 from tests.tools.fake_stripe.conftest import Clock, client_of
 from tests.tools.fake_stripe.shop import DAY, Shop
-from tools.fake_stripe import FakeStripe, Handle
-from tools.fake_stripe.parameters import decode
-from tools.fake_stripe.refusals import Refusal
-
-
-@pytest.mark.parametrize(
-    ("form", "read"),
-    [
-        ("a=1&b=2", {"a": "1", "b": "2"}),
-        ("a[b][c]=1", {"a": {"b": {"c": "1"}}}),
-        ("a[]=1&a[]=2", {"a": {"0": "1", "1": "2"}}),
-        ("a[0][b]=1&a[0][c]=2&a[1][b]=3", {"a": {"0": {"b": "1", "c": "2"}, "1": {"b": "3"}}}),
-        ("a%5Bb%5D=x%20y", {"a": {"b": "x y"}}),
-        ("a=", {"a": ""}),
-    ],
-)
-def test_form_is_read_as_stripe_reads_it(form: str, read: dict[str, Any]) -> None:
-    assert decode(form) == read
-
-
-@pytest.mark.parametrize("form", ["a=1&a[b]=2", "[a]=1", "a[[b]=1"])
-def test_malformed_form_is_refused(form: str) -> None:
-    with pytest.raises(Refusal):
-        decode(form)
-
-
-def test_call_without_a_key_is_refused(handle: Handle) -> None:
-    answer = httpx.get(f"{handle.base_url}/v1/prices", trust_env=False)
-    assert (answer.status_code, answer.json()["error"]["type"]) == (401, "invalid_request_error")
+from tools.fake_stripe import Handle
 
 
 def test_unknown_key_is_refused_without_showing_it(handle: Handle) -> None:
@@ -53,83 +25,61 @@ def test_unknown_path_is_refused(http: httpx.Client) -> None:
     assert http.get("/v1/nothing").status_code == 404
 
 
+PRICE = {"currency": "eur", "product": "prod_x", "recurring[interval]": "month", "unit_amount": "1"}
+
+
 @pytest.mark.parametrize(
-    ("path", "form", "code", "param"),
+    ("form", "code", "param"),
     [
-        ("/v1/customers", {"nickname": "x"}, "parameter_unknown", "nickname"),
-        ("/v1/customers", {"name": ""}, "parameter_invalid_empty", "name"),
-        ("/v1/customers", {"name[first]": "x"}, None, "name"),
-        ("/v1/customers", {"metadata": "x"}, None, "metadata"),
-        ("/v1/products", {}, "parameter_missing", "name"),
-        ("/v1/prices/price_x", {"active": "1"}, None, "active"),
+        ({"nickname": "x"}, "parameter_unknown", "nickname"),
+        ({"unit_amount": "x"}, "parameter_invalid_integer", "unit_amount"),
+        ({"lookup_key": ""}, "parameter_invalid_empty", "lookup_key"),
+        ({"lookup_key[first]": "x"}, None, "lookup_key"),
+        ({"transfer_lookup_key": "1"}, None, "transfer_lookup_key"),
+        ({"recurring[interval]": "age"}, None, "recurring[interval]"),
+        ({"currency_options": "x"}, None, "currency_options"),
         (
-            "/v1/prices",
-            {"currency": "eur", "unit_amount": "x", "recurring[interval]": "month"},
-            "parameter_invalid_integer",
-            "unit_amount",
-        ),
-        (
-            "/v1/prices",
-            {"currency": "eur", "unit_amount": "1", "recurring[interval]": "month"},
+            {"currency_options[usd][tax_behavior]": "inclusive"},
             "parameter_missing",
-            "product",
+            "currency_options[usd][unit_amount]",
         ),
-        (
-            "/v1/prices",
-            {"currency": "eur", "unit_amount": "1", "recurring[interval]": "age"},
-            None,
-            "recurring[interval]",
-        ),
-        ("/v1/subscriptions", {"customer": "cus_x", "items": "p"}, None, "items"),
-        ("/v1/subscriptions", {"customer": "cus_x", "items[0][price]": "p"}, "resource_missing", "customer"),
+        ({"expand": "x"}, None, "expand"),
+        ({}, "resource_missing", "product"),
     ],
 )
 def test_wrong_parameter_is_refused_with_its_name(
-    http: httpx.Client, path: str, form: dict[str, str], code: str | None, param: str
+    http: httpx.Client, form: dict[str, str], code: str | None, param: str
 ) -> None:
-    answer = http.post(path, data=form)
+    answer = http.post("/v1/prices", data=PRICE | form)
     error = answer.json()["error"]
     assert (answer.status_code, error["type"]) == (400, "invalid_request_error")
     assert (error.get("code"), error["param"]) == (code, param)
 
 
-def test_unknown_id_in_the_path_is_404(api: stripe.V1Services) -> None:
-    with pytest.raises(stripe.InvalidRequestError, match="No such customer: 'cus_x'") as error:
-        api.customers.delete("cus_x")
-    assert (error.value.http_status, error.value.code, error.value.param) == (404, "resource_missing", "id")
-
-
 class TestIdempotencyKeys:
     def create(self, api: stripe.V1Services, name: str = "Acme", key: str = "customer:1") -> stripe.Customer:
-        return api.customers.create({"name": name}, {"idempotency_key": key})
-
-    def test_repeated_call_gets_the_first_answer(self, api: stripe.V1Services, fake: FakeStripe) -> None:
-        first, again = self.create(api), self.create(api)
-        assert first.id == again.id
-        assert again.last_response is not None
-        assert again.last_response.headers["Idempotent-Replayed"] == "true"
-        assert len(fake.store.all("customer")) == 1
+        return api.customers.create({"metadata": {"name": name}}, {"idempotency_key": key})
 
     def test_key_of_another_call_is_refused(self, api: stripe.V1Services) -> None:
         self.create(api)
-        with pytest.raises(stripe.IdempotencyError, match="same parameters") as error:
+        with pytest.raises(stripe.IdempotencyError, match="same request") as error:
             self.create(api, "Other")
         assert error.value.http_status == 400
-        with pytest.raises(stripe.IdempotencyError, match="same endpoint"):
+        with pytest.raises(stripe.IdempotencyError, match="same request"):
             api.products.create({"name": "Acme"}, {"idempotency_key": "customer:1"})
 
     def test_refusal_of_the_handler_is_replayed(self, shop: Shop) -> None:
         requests: list[Any] = []
         for _ in range(2):
             with pytest.raises(stripe.InvalidRequestError) as error:
-                shop.api.billing_portal.sessions.create({"customer": "cus_x"}, {"idempotency_key": "p"})
+                shop.api.products.update("prod_x", {"name": "x"}, {"idempotency_key": "p"})
             requests.append(error.value.headers)
         assert requests[1]["Original-Request"] == requests[0]["Request-Id"]
 
     def test_refused_parameters_do_not_use_up_a_key(self, http: httpx.Client) -> None:
         headers = {"Idempotency-Key": "1"}
         assert http.post("/v1/customers", data={"x": "y"}, headers=headers).status_code == 400
-        assert http.post("/v1/customers", data={"name": "y"}, headers=headers).status_code == 200
+        assert http.post("/v1/customers", data={"metadata[x]": "y"}, headers=headers).status_code == 200
 
     def test_key_is_forgotten_after_a_day(self, api: stripe.V1Services, clock: Clock) -> None:
         first = self.create(api)
@@ -137,29 +87,17 @@ class TestIdempotencyKeys:
         assert self.create(api).id != first.id
 
 
-class TestPages:
-    def test_pages_follow_each_other_from_the_newest(self, shop: Shop) -> None:
-        made = [shop.price(amount).id for amount in range(5)]
-        assert [each.id for each in shop.api.prices.list({"limit": 2}).auto_paging_iter()] == made[::-1]
-
-    @pytest.mark.parametrize("params", [{"limit": 0}, {"limit": 101}, {"starting_after": "price_x"}])
-    def test_impossible_page_is_refused(self, api: stripe.V1Services, params: Any) -> None:
-        with pytest.raises(stripe.InvalidRequestError):
-            api.prices.list(params)
+def test_list_has_the_newest_and_says_whether_there_are_more(shop: Shop) -> None:
+    made = [shop.price(amount).id for amount in range(3)]
+    found = shop.api.prices.list({"limit": 2})
+    assert ([each.id for each in found.data], found.has_more) == ([made[2], made[1]], True)
+    assert not shop.api.prices.list({"limit": 3}).has_more
 
 
-class TestExpansion:
-    def test_objects_and_hidden_fields_are_expanded(self, shop: Shop) -> None:
-        price = shop.price(currency_options={"usd": {"unit_amount": 5900}})
-        assert "currency_options" not in price
-        [found] = shop.api.prices.list({"expand": ["data.product", "data.currency_options"]}).data
-        assert isinstance(found.product, stripe.Product)
-        assert found.currency_options is not None
-        assert found.currency_options["usd"].unit_amount == 5900
-
-    def test_what_is_no_reference_is_not_expanded(self, shop: Shop) -> None:
-        with pytest.raises(stripe.InvalidRequestError, match="expand"):
-            shop.api.customers.retrieve(shop.customer().id, {"expand": ["name"]})
+def test_what_is_no_reference_is_not_expanded(shop: Shop) -> None:
+    shop.price()
+    with pytest.raises(stripe.InvalidRequestError, match="expand"):
+        shop.api.prices.list({"expand": ["data.unit_amount"]})
 
 
 def test_lookup_key_is_transferred_only_if_that_is_said(shop: Shop) -> None:

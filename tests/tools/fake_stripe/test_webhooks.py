@@ -1,9 +1,7 @@
 """Webhooks: signatures, payloads that are not to be believed, and what a control plane does with them."""
 
 import json
-from typing import Any
 
-import httpx
 import pytest
 import stripe
 
@@ -16,16 +14,6 @@ from tools.simulation.webhook_receiver import WebhookReceiver
 def received(receiver: WebhookReceiver) -> list[str]:
     """Return the types of what came, in its order."""
     return [json.loads(body)["type"] for _, body in receiver.deliveries]
-
-
-def hold_three(http: httpx.Client, shop: Shop) -> list[str]:
-    """Hold three events, and return their ids."""
-    http.put("/_control/settings", json={"webhooks": "hold"})
-    for name in ("Acme", "Globex", "Initech"):
-        shop.customer(name=name)
-    held: list[str] = [each.event["id"] for each in shop.fake.sender.held]
-    assert len(held) == 3
-    return held
 
 
 def ids(receiver: WebhookReceiver) -> list[str]:
@@ -82,54 +70,3 @@ def test_sender_forgets_the_oldest_deliveries(shop: Shop, fake: FakeStripe, monk
     for _ in range(3):
         shop.customer()
     assert len(fake.sender.deliveries) == 2
-
-
-class TestDisorder:
-    @pytest.mark.parametrize(
-        ("order", "expected"), [("sent", [0, 1, 2]), ("reversed", [2, 1, 0]), ("doubled", [0, 1, 2, 0, 1, 2])]
-    )
-    def test_held_events_are_released_in_an_order(
-        self,
-        shop: Shop,
-        fake: FakeStripe,
-        receiver: WebhookReceiver,
-        http: httpx.Client,
-        order: str,
-        expected: list[int],
-    ) -> None:
-        held = hold_three(http, shop)
-        assert fake.sender.drain()
-        assert not receiver.deliveries
-        assert http.post("/_control/webhooks/release", json={"order": order}).json() == {"released": len(expected)}
-        assert fake.sender.drain()
-        assert ids(receiver) == [held[position] for position in expected]
-        assert http.post("/_control/webhooks/release").json() == {"released": 0}
-
-    def test_unknown_order_is_refused(self, http: httpx.Client) -> None:
-        assert http.post("/_control/webhooks/release", json={"order": "sideways"}).status_code == 400
-
-    def test_dropped_events_never_come(
-        self, shop: Shop, fake: FakeStripe, receiver: WebhookReceiver, http: httpx.Client
-    ) -> None:
-        http.put("/_control/settings", json={"webhooks": "drop"})
-        shop.customer()
-        assert fake.sender.drain()
-        assert not receiver.deliveries
-
-    @pytest.mark.parametrize(
-        ("fault", "count"),
-        [
-            ({"kind": "webhook_drop"}, 0),
-            ({"kind": "webhook_duplicate"}, 2),
-            ({"kind": "webhook_delay", "seconds": 0.05}, 1),
-            ({"kind": "webhook_reorder", "seconds": 0.05}, 1),
-        ],
-    )
-    def test_faults_strike_single_types(
-        self, shop: Shop, fake: FakeStripe, receiver: WebhookReceiver, fault: dict[str, Any], count: int
-    ) -> None:
-        details = dict(fault)
-        fake.faults.add(details.pop("kind"), "webhook customer.created", **details)
-        shop.customer()
-        assert fake.sender.drain()
-        assert received(receiver) == ["customer.created"] * count

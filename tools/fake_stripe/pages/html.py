@@ -12,7 +12,7 @@ STYLE = (
 )
 CARD_HINT = (
     "Any card of 4242 4242 4242 4242 (pays), 4000 0000 0000 0002 (declined), 4000 0000 0000 0341 (can be saved, "
-    "charges fail), 4000 0025 0000 3155 (3-D Secure once), 4000 0027 6000 3184 (3-D Secure always)."
+    "charges fail), 4000 0025 0000 3155 (3-D Secure)."
 )
 CARD_FIELD = '<label>Card number <input name="card" inputmode="numeric" autocomplete="cc-number" required></label>'
 
@@ -55,12 +55,3 @@ def money(amount: int, currency: str) -> str:
     if currency.lower() == "jpy":
         return f"{amount:,} JPY"
     return f"{amount / 100:,.2f} {currency.upper()}"
-
-
-def challenge_page(card: str, **hidden: str) -> Answer:
-    """Return the page of the bank, for 3-D Secure."""
-    buttons = (
-        '<button name="challenge" value="complete">Complete authentication</button> '
-        '<button name="challenge" value="fail">Fail authentication</button>'
-    )
-    return page("3D Secure 2 Test Page", form(buttons, card=card, **hidden))

@@ -4,23 +4,13 @@ from datetime import UTC, datetime
 from html import escape
 
 from tools.fake_stripe.core import Core
-from tools.fake_stripe.pages.cards import NOT_AUTHENTICATED, read_card
-from tools.fake_stripe.pages.html import (
-    CARD_FIELD,
-    CARD_HINT,
-    alert,
-    challenge_page,
-    form,
-    link,
-    money,
-    page,
-    redirect,
-)
-from tools.fake_stripe.payments import payment_method_of, save_card
+from tools.fake_stripe.pages.cards import read_card
+from tools.fake_stripe.pages.html import CARD_FIELD, CARD_HINT, alert, form, link, money, page, redirect
+from tools.fake_stripe.payments import card_of_customer
 from tools.fake_stripe.portal import choose_price, offered_prices
 from tools.fake_stripe.refusals import Refusal
 from tools.fake_stripe.store import Json
-from tools.fake_stripe.subscriptions import is_live, item_of, period_end, schedule_end, settle
+from tools.fake_stripe.subscriptions import change_card, item_of, live_subscriptions, period_end, schedule_end
 from tools.simulation.answers import Answer
 
 
@@ -43,8 +33,7 @@ class Visit:
 
     def subscriptions(self) -> list[Json]:
         """Return the customer's subscriptions that have not ended."""
-        mine = [each for each in self.core.store.all("subscription") if each["customer"] == self.customer["id"]]
-        return [each for each in mine if is_live(each)]
+        return live_subscriptions(self.core, self.customer)
 
 
 def show(core: Core, session: Json, sent: dict[str, str] | None) -> Answer:
@@ -63,7 +52,11 @@ def _act(visit: Visit, sent: dict[str, str]) -> Answer | None:
     """Do one thing; return a page if it needs another one first."""
     action, core = sent.get("action"), visit.core
     if action == "card" and visit.shows("payment_method_update"):
-        return _change_card(visit, sent)
+        card = read_card(sent, action="card")
+        if isinstance(card, Answer):
+            return card
+        change_card(core, visit.customer, card)
+        return None
     chosen = [each for each in visit.subscriptions() if each["id"] == sent.get("subscription")]
     if not chosen:
         return _page(visit, "There is no such subscription.")
@@ -78,37 +71,17 @@ def _act(visit: Visit, sent: dict[str, str]) -> Answer | None:
     return None
 
 
-def _change_card(visit: Visit, sent: dict[str, str]) -> Answer | None:
-    """Save a card as the default, and pay with it what is open."""
-    core, card = visit.core, read_card(sent)
-    if card.challenge != "never" and "challenge" not in sent:
-        return challenge_page(card.number, action="card")
-    if sent.get("challenge") == "fail":
-        return _page(visit, NOT_AUTHENTICATED)
-    method = save_card(core, card, visit.customer, is_authenticated=sent.get("challenge") == "complete")
-    visit.customer["invoice_settings"]["default_payment_method"] = method["id"]
-    core.announce("customer.updated", visit.customer)
-    for subscription in visit.subscriptions():
-        subscription["default_payment_method"] = method["id"]
-        core.announce("customer.subscription.updated", subscription)
-        invoice = core.store.find("invoice", subscription["latest_invoice"])
-        if invoice and invoice["status"] == "open":
-            settle(core, invoice, method)
-    return None
-
-
 def _page(visit: Visit, message: str | None = None) -> Answer:
     parts = [alert(message)]
     parts += [_subscription(visit, each) for each in visit.subscriptions()]
     if visit.shows("payment_method_update"):
-        method = payment_method_of(visit.core, visit.customer, next(iter(visit.subscriptions()), None))
-        text = f"{method['card']['brand'].capitalize()} •••• {method['card']['last4']}" if method else "None"
+        card = card_of_customer(visit.core, visit.customer)
+        text = f"Visa •••• {card.number[-4:]}" if card else "None"
         fields = f"{CARD_FIELD}<button>Save card</button>"
         parts.append(f"<h2>Payment method</h2><p>{text}</p>{form(fields, action='card')}<p>{CARD_HINT}</p>")
     if visit.shows("invoice_history"):
         parts.append(f"<h2>Invoices</h2><ul>{''.join(map(_invoice, _invoices(visit)))}</ul>")
-    if visit.session["return_url"]:
-        parts.append(link(visit.session["return_url"], "Return"))
+    parts.append(link(visit.session["return_url"], "Return"))
     return page("Billing", "".join(parts))
 
 

@@ -15,8 +15,8 @@ from rules.billing.subscriptions import ENDED
 from services.billing.sync import SYNC_INTERVAL
 from tests.faults.suite.catalogue.steps import is_settled
 from tests.faults.suite.processes import wait_until
-from tests.faults.suite.seeding import call_stripe
 from tests.faults.suite.trial import Trial, fault
+from tools.fake_stripe.subscriptions import change_price, end_subscription
 
 ANSWERED = 5.0
 """Seconds in which what does not need Stripe is answered: less than a call of Stripe may take."""
@@ -66,18 +66,16 @@ class Customer:
 
     def change_to(self, plan: str) -> None:
         """Change the plan at Stripe."""
-        [subscription] = self.subscriptions()
-        with self.stack.stripe.lock:
-            prices = self.stack.stripe.store.all("price")
-        [price] = [each["id"] for each in prices if each["lookup_key"] == f"{plan}_month"]
-        item = {"items[0][id]": subscription["items"]["data"][0]["id"], "items[0][price]": price}
-        change = {**item, "proration_behavior": "none"}
-        call_stripe(self.stack.stripe, f"subscriptions/{subscription['id']}", change)
+        [subscription], stripe = self.subscriptions(), self.stack.stripe
+        with stripe.lock:
+            [price] = [each for each in stripe.store.all("price") if each["lookup_key"] == f"{plan}_month"]
+            change_price(stripe, subscription, price, "none")
 
     def cancel(self) -> None:
         """End every subscription at Stripe."""
         for subscription in self.subscriptions():
-            call_stripe(self.stack.stripe, f"subscriptions/{subscription['id']}", {}, "DELETE")
+            with self.stack.stripe.lock:
+                end_subscription(self.stack.stripe, subscription)
 
     def is_free(self) -> bool:
         """True if the service knows that there is no subscription."""

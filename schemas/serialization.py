@@ -1,7 +1,7 @@
 """Turns what handlers return into JSON-ready values, by the schemas of the contract.
 
 A property `startedAt` is the attribute (or key) `started_at` of what a handler returns. Each schema is turned once into
-a flat plan, so that serializing an object is a few calls (`python -m tools.bench edge` measures it).
+a flat plan, so that serializing an object is a few calls.
 """
 
 from collections.abc import Callable, Mapping

@@ -5,7 +5,6 @@ import importlib
 
 NAMES = (
     "freeze_state",
-    "compat",
     "mcp",
     "webhooks",
     "pushes",
@@ -13,7 +12,6 @@ NAMES = (
     "overview",
     "pages",
     "interactions",
-    "stripe",
     "notifications",
     "processes",
     "restarts",

@@ -5,18 +5,15 @@ A second freeze of the same heads reads no fact again: no pull request has chang
 """
 
 import json
-import time
 from dataclasses import dataclass
 from typing import Any
 
 from tools.bench.servers import cpu_seconds, machine, memory_mb
-from tools.bench.stack import LOGIN, Stack, conclusions, running, scaled, until, wait_for_rest, warm
-from tools.bench.writes import freeze, lift
+from tools.bench.stack import LOGIN, Stack, heads_of, running, scaled, wait_for_rest, warm
+from tools.bench.writes import Writes, freeze, lift
 
 SIZES = (scaled(1000), scaled(5000))
 LATENCY_MS = 50
-POLLS_OF_HEADS = 50 / 1_000_000
-"""Seconds between two looks at GitHub, for each head: to list all of them takes the simulator time."""
 FILES = {"paths": {"onlyMatching": ["docs/**", "*.md"]}}
 LABEL = {"label": {"name": "hotfix", "setBy": {"accounts": ["captain"]}}}
 _RULE = """
@@ -40,19 +37,18 @@ def compare(stack: Stack, heads: int) -> None:
     """Measure freezes of so many heads, and print."""
     print(f"A freeze of {heads} heads, one worker, {LATENCY_MS} ms a call ({machine()})")
     warm(stack, f"{LOGIN}/service-1")
-    wait_for(stack, "success", heads)
-    without = measure(stack, heads)
+    without = measure(stack)
     print(f"  no rule:                     {without}")
     if heads == SIZES[0]:
         add_rule(stack, "elsewhere", FILES, {"type": "glob", "patterns": ["other/*"]})
-        print(f"  a rule that does not apply:  {measure(stack, heads)}")
+        print(f"  a rule that does not apply:  {measure(stack)}")
     add_rule(stack, "files", FILES, {"type": "organization"})
     add_rule(stack, "label", LABEL, {"type": "organization"})
-    ruled = measure(stack, heads)
+    ruled = measure(stack)
     print(f"  two rules:                   {ruled}")
     print(f"    calls {ruled.calls / without.calls:.2f} x (aim 2), CPU {ruled.cpu / without.cpu:.2f} x (aim 1.5)")
     if heads == SIZES[0]:
-        print(f"  two rules, nothing changed:  {measure(stack, heads)}")
+        print(f"  two rules, nothing changed:  {measure(stack)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +67,19 @@ class FreezeCost:
         return f"{self.calls} calls, {self.cpu:.2f} s CPU, {blocked}, worker {self.memory:.0f} MB"
 
 
-def measure(stack: Stack, heads: int) -> FreezeCost:
+def measure(stack: Stack) -> FreezeCost:
     """Freeze everything, wait until it is at rest, and lift it."""
     stack.control("GET", "/calls?reset=true")
-    worker = stack.processes["worker-1"]
-    cpu, began = cpu_seconds(worker), time.monotonic()
-    freeze_id, _ = freeze(stack, LOGIN, "Measuring rules")
-    wait_for(stack, "failure", heads)
-    blocked = time.monotonic() - began
+    worker, heads, writes = stack.processes["worker-1"], heads_of(stack), Writes(stack)
+    cpu = cpu_seconds(worker)
+    freeze_id, since = freeze(stack, LOGIN, "Measuring rules")
+    blocked = writes.wait("failure", since, heads)
     wait_for_rest(stack)
     calls = stack.control("GET", "/calls")["total"]
     cost = FreezeCost(calls, cpu_seconds(worker) - cpu, memory_mb(worker), blocked)
-    lift(stack, LOGIN, freeze_id)
-    wait_for(stack, "success", heads)
+    writes.wait("success", lift(stack, LOGIN, freeze_id), heads)
     wait_for_rest(stack)
     return cost
-
-
-def wait_for(stack: Stack, conclusion: str, heads: int) -> None:
-    """Wait until GitHub shows a conclusion on every head."""
-    until(lambda: conclusions(stack) == {conclusion: heads}, POLLS_OF_HEADS * heads)
 
 
 def add_rule(stack: Stack, name: str, condition: dict[str, Any], scope: dict[str, Any]) -> None:

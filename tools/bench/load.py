@@ -1,18 +1,20 @@
 """A small closed-loop HTTP load generator: so many keep-alive connections, each sending its next request at once.
 
 It runs in a process of its own, with raw sockets, so that measuring costs as little as possible beside what is
-measured. `python -m tools.bench.load URL --connections 16 --seconds 5 [--header 'Name: value'] …` prints JSON.
+measured. `python -m tools.bench.load URL --connections 16 --seconds 5 [--header 'Name: value'] …` prints JSON; what it
+reads from its input is the body of each request.
 """
 
 import argparse
 import asyncio
 import json
 import re
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -21,6 +23,7 @@ import uvloop
 if TYPE_CHECKING:  # the process that loads imports little
     from tools.bench.servers import WebServer
 
+ROUNDS = 5
 CONTENT_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
 
@@ -28,20 +31,17 @@ CONTENT_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 class Load:
     """What one run of load found."""
 
-    requests: int
-    seconds: float
+    requests: float
     per_second: float
     p50_ms: float
     p95_ms: float
     p99_ms: float
-    statuses: dict[str, int]
+    statuses: list[str]
     cpu: float = 0.0
     """Microseconds of the server's processes for each request."""
 
 
-async def _connection(
-    host: str, port: int, request: bytes, end: float, times: list[float], statuses: dict[str, int]
-) -> None:
+async def _connection(host: str, port: int, request: bytes, end: float, times: list[float], statuses: set[str]) -> None:
     reader, writer = await asyncio.open_connection(host, port)
     while (start_time := time.perf_counter()) < end:
         writer.write(request)
@@ -50,18 +50,17 @@ async def _connection(
         if length:
             await reader.readexactly(int(length[1]))
         times.append(time.perf_counter() - start_time)
-        status = head[9:12].decode()
-        statuses[status] = statuses.get(status, 0) + 1
+        statuses.add(head[9:12].decode())
     writer.close()
 
 
-async def _generate(url: str, headers: Sequence[str], connections: int, seconds: float) -> Load:
+async def _generate(url: str, headers: Sequence[str], body: bytes, connections: int, seconds: float) -> Load:
     parts = urlsplit(url)
     target = parts.path + (f"?{parts.query}" if parts.query else "")
-    lines = [f"GET {target} HTTP/1.1", f"Host: {parts.netloc}", *headers]
-    request = ("\r\n".join(lines) + "\r\n\r\n").encode()
+    lines = [f"{'POST' if body else 'GET'} {target} HTTP/1.1", f"Host: {parts.netloc}", *headers]
+    request = ("\r\n".join([*lines, f"Content-Length: {len(body)}"]) + "\r\n\r\n").encode() + body
     times: list[float] = []
-    statuses: dict[str, int] = {}
+    statuses: set[str] = set()
     start_time = time.perf_counter()
     end = start_time + seconds
     await asyncio.gather(
@@ -73,32 +72,48 @@ async def _generate(url: str, headers: Sequence[str], connections: int, seconds:
     took = time.perf_counter() - start_time
     times.sort()
     p50, p95, p99 = (times[min(len(times) - 1, int(len(times) * share))] * 1000 for share in (0.5, 0.95, 0.99))
-    return Load(len(times), took, len(times) / took, p50, p95, p99, statuses)
+    return Load(len(times), len(times) / took, p50, p95, p99, sorted(statuses))
 
 
-def run(
-    server: "WebServer", path: str, *, headers: Sequence[str] = (), connections: int = 16, seconds: float = 4.0
-) -> Load:
-    """Load a path from a process of its own and return what it found."""
-    command = [sys.executable, "-m", "tools.bench.load", server.address + path]
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request: a GET, or a POST if it has a body."""
+
+    server: "WebServer"
+    path: str
+    headers: Sequence[str] = ()
+    body: bytes = b""
+
+
+def run(asked: Asked, *, connections: int = 16, seconds: float = 4.0) -> Load:
+    """Send a request again and again from a process of its own, and return what that found."""
+    command = [sys.executable, "-m", "tools.bench.load", asked.server.address + asked.path]
     command += ["--connections", str(connections), "--seconds", str(seconds)]
-    for header in headers:
+    for header in asked.headers:
         command += ["--header", header]
-    before = server.cpu_seconds
-    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    before = asked.server.cpu_seconds
+    answer = subprocess.run(command, check=True, capture_output=True, input=asked.body)
     found = Load(**json.loads(answer.stdout))
-    return replace(found, cpu=(server.cpu_seconds - before) / found.requests * 1e6)
+    return replace(found, cpu=(asked.server.cpu_seconds - before) / found.requests * 1e6)
 
 
-def in_turns(
-    asked: Mapping[str, tuple["WebServer", str, Sequence[str]]], *, rounds: int, seconds: float
-) -> dict[str, list[Load]]:
-    """Load servers, each with its path and headers, in alternating rounds; return what was found, by name."""
+def in_turns(asked: Mapping[str, Asked], *, connections: int = 16, seconds: float = 2.0) -> dict[str, Load]:
+    """Send requests in alternating rounds; return the medians, by name."""
     found: dict[str, list[Load]] = {name: [] for name in asked}
-    for _ in range(rounds):
-        for name, (server, path, headers) in asked.items():
-            found[name].append(run(server, path, headers=headers, seconds=seconds))
-    return found
+    for _ in range(ROUNDS):
+        for name, each in asked.items():
+            found[name].append(run(each, connections=connections, seconds=seconds))
+    return {name: _median(loads) for name, loads in found.items()}
+
+
+def _median(loads: Sequence[Load]) -> Load:
+    """Return the median of each figure, and every status that was seen."""
+    numbers = {
+        each.name: statistics.median(getattr(load, each.name) for load in loads)
+        for each in fields(Load)
+        if each.name != "statuses"
+    }
+    return Load(**numbers, statuses=sorted({status for load in loads for status in load.statuses}))
 
 
 def main() -> None:
@@ -109,7 +124,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--header", action="append", default=[])
     given = parser.parse_args()
-    load = uvloop.run(_generate(given.url, given.header, given.connections, given.seconds))
+    body = sys.stdin.buffer.read()
+    load = uvloop.run(_generate(given.url, given.header, body, given.connections, given.seconds))
     print(json.dumps(asdict(load)))
 
 

@@ -11,10 +11,9 @@ one of ten actions. Aim: 5 s from the commit of an entry to the end of its first
 import socket
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +38,7 @@ from tests.harness.certificates import CERTIFICATE, certified
 from tests.harness.wakeups import RecordedWakeups
 from tests.harness.webhook_receiver import WebhookReceiver, webhook_receiver
 from tools.bench.servers import cpu_seconds, machine
-from tools.bench.stack import LOGIN, Stack, running, scaled, until, wait_for_rest, warm
+from tools.bench.stack import LOGIN, Stack, heads_of, running, scaled, until, wait_for_rest, warm
 from tools.bench.writes import Writes, freeze, lift
 
 REPOSITORIES = scaled(400)
@@ -67,8 +66,8 @@ _INSERT = """
     FROM unnest(CAST(:ids AS text[]), CAST(:actions AS text[])) AS new (id, action)
 """
 _REMOVE = """
-    DELETE FROM notification_destinations
-    WHERE id = ANY(ARRAY(SELECT id FROM notification_destinations ORDER BY id FOR UPDATE))
+    TRUNCATE notification_destinations, webhook_endpoints, mails, slack_messages, slack_subscriptions, slack_connections
+    CASCADE
 """
 _ATTEMPTS = """
     SELECT count(*) AS sent,
@@ -95,18 +94,6 @@ class Service:
         """Create a webhook of the organisation."""
         with self.uow_factory.open(Caller(self.organization_id, SYSTEM, "system")) as uow:
             create(uow, NewWebhook(path.strip("/"), self.receiver.url(path), list(events)))
-
-    def remove_destinations(self) -> None:
-        """Remove every destination, and the mails and messages that wait to be sent."""
-        for statement in (
-            _REMOVE,
-            "UPDATE webhook_endpoints SET enabled = false, deleted_at = now() WHERE deleted_at IS NULL",
-            "DELETE FROM mails",
-            "DELETE FROM slack_messages",
-            "DELETE FROM slack_subscriptions",
-            "DELETE FROM slack_connections",
-        ):
-            self.stack.stores.sql(statement)
 
     def add_hanging_destinations(self) -> None:
         """Add webhooks, a person who gets mails and a channel of Slack, whose servers all hang."""
@@ -141,7 +128,7 @@ def main() -> None:
                 if name == "hanging":
                     service.add_hanging_destinations()
                 rounds.append(measure(service.stack))
-                service.remove_destinations()
+                service.stack.stores.sql(_REMOVE)
                 service.receiver.release.set()
         compare(spent)
         service.receiver.hanging.clear()
@@ -154,12 +141,13 @@ def served() -> Iterator[Service]:
     with ExitStack() as exit_stack:
         home = Path(exit_stack.enter_context(tempfile.TemporaryDirectory(prefix="change-freeze-bench-")))
         receiver = exit_stack.enter_context(webhook_receiver(certified(home)))
-        port = exit_stack.enter_context(silent_server())
+        silent = exit_stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=1000))  # it accepts nothing
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
         environment = {
             "SSL_CERT_FILE": str(home / CERTIFICATE),
-            "SMTP_URL": f"smtp://127.0.0.1:{port}",
+            "SMTP_URL": f"smtp://{address}",
             "MAIL_FROM": "Change-Freeze Service <no-reply@bench.test>",
-            "SLACK_URL": f"http://127.0.0.1:{port}",
+            "SLACK_URL": f"http://{address}",
             "SLACK_CLIENT_ID": "1234567890.1234567890",
             "SLACK_CLIENT_SECRET": "a secret of the bench",
             "SLACK_SIGNING_SECRET": "another secret of the bench",
@@ -175,28 +163,9 @@ def served() -> Iterator[Service]:
         yield Service(stack, uow_factory, receiver, str(organization_id), secret)
 
 
-@contextmanager
-def silent_server() -> Iterator[int]:
-    """Listen on a port, accept connections, and never send a byte."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    accepted: list[socket.socket] = []
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                accepted.append(listener.accept()[0])
-
-    threading.Thread(target=accept, daemon=True).start()
-    yield listener.getsockname()[1]
-    listener.shutdown(socket.SHUT_RDWR)
-    for each in (listener, *accepted):
-        each.close()
-
-
 def measure(stack: Stack) -> tuple[float, float]:
     """Freeze and lift everything; return the seconds until the last head, and the CPU seconds of the service."""
-    heads = {head["headSha"] for head in stack.control("GET", "/checks")["heads"]}
-    before, writes = service_cpu_seconds(stack), Writes(stack)
+    before, heads, writes = service_cpu_seconds(stack), heads_of(stack), Writes(stack)
     freeze_id, since = freeze(stack, LOGIN, "Quarter-end close")
     took = writes.wait("failure", since, heads)
     took += writes.wait("success", lift(stack, LOGIN, freeze_id), heads)

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tools.bench import load
+from tools.bench.load import Asked, run
 from tools.bench.servers import Storage, machine, storage, web
 from tools.bench.stack import scaled
 
@@ -93,14 +93,11 @@ def main() -> None:
             print(f"{BRANCHES} watched branches, all frozen ({machine()}; {CONNECTIONS} connections, 2 workers)")
             for path in PATHS:
                 size = len(requests.get(server.address + path, headers=authorization, timeout=10).content)
-                headers = [f"Authorization: Bearer {secret}"]
-                first, found = (
-                    load.run(server, path, headers=headers, connections=CONNECTIONS, seconds=seconds)
-                    for seconds in (WARM_UP, SECONDS)
-                )
+                asked = Asked(server, path, [f"Authorization: Bearer {secret}"])
+                first, found = (run(asked, connections=CONNECTIONS, seconds=seconds) for seconds in (WARM_UP, SECONDS))
                 aim = f" (aim {AIM_MS})" if path == PATHS[0] else ""
                 print(
                     f"  GET {path:13} {found.per_second:6.0f} requests/s   p50 {found.p50_ms:6.1f} ms   "
                     f"p99 {found.p99_ms:6.1f} ms{aim}, {first.p99_ms:6.1f} ms in the {WARM_UP:.0f} s before   "
-                    f"{size / 1000:.1f} kB   statuses {sorted(first.statuses | found.statuses)}"
+                    f"{size / 1000:.1f} kB   statuses {found.statuses}"
                 )

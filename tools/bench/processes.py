@@ -11,12 +11,11 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import requests
 
-from tools.bench.servers import cpu_seconds, machine
+from tools.bench.servers import cpu_seconds, family, machine
 from tools.bench.stack import LOGIN, Stack, conclusions, running, scaled, wait_for_rest, warm
 
 REPOSITORIES, HEADS = 60, 3
@@ -118,8 +117,7 @@ def ask(stack: Stack, path: str, body: Any, key: str) -> Any:
 
 def kill(process_id: int) -> None:
     """Kill a process and those that it has started."""
-    children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
-    for each in (process_id, *map(int, children)):
+    for each in family(process_id):
         os.kill(each, signal.SIGKILL)
 
 

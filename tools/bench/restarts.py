@@ -1,12 +1,10 @@
-"""What restarts cost: a start, replacing two API hosts under load, and ten seconds without PostgreSQL.
+"""What restarts cost: a start, and replacing two API hosts under load.
 
 Aims: from exec to `/readyz` 200 within 3 s; no failed request while nginx, with the options of `deploy/nginx`, has two
-hosts behind it that are replaced one after the other; reads, writes and the fan-out work within 2 s of PostgreSQL's
-return.
+hosts behind it that are replaced one after the other.
 """
 
 import shutil
-import signal
 import statistics
 import tempfile
 import threading
@@ -19,18 +17,15 @@ from pathlib import Path
 
 import requests
 
-from tools.bench.servers import cpu_seconds, machine, process, wait_for, web
-from tools.bench.stack import LOGIN, Stack, conclusions, running, scaled, until, warm
+from tools.bench.servers import cpu_seconds, machine, process, run, wait_for, web
+from tools.bench.stack import LOGIN, Stack, running, scaled, until, warm
 from tools.embedded.ports import free_port, free_ports
-from tools.embedded.processes import Program, start_child, stop_child
 
 STARTS = scaled(7)
 REPLACEMENTS = scaled(4)
 CONNECTIONS = 8
 WRITE_EVERY = 10
 """One of so many requests starts and lifts a freeze."""
-OUTAGES = scaled(3)
-OUTAGE_SECONDS = 10
 _NGINX = """
 daemon off; pid nginx.pid; error_log stderr warn;
 events {{ worker_connections 256; }}
@@ -64,7 +59,6 @@ def main() -> None:
             f"(aim 3), with {statistics.median(cpu):.1f} s of CPU"
         )
         replace_hosts(stack)
-        lose_postgres(stack)
 
 
 def start(environment: Mapping[str, str]) -> tuple[float, float]:
@@ -72,7 +66,7 @@ def start(environment: Mapping[str, str]) -> tuple[float, float]:
     port = free_port()
     began = time.monotonic()
     with process(["app", "api"], {**environment, "PORT": str(port)}) as started:
-        until(lambda: _status(f"http://127.0.0.1:{port}/readyz") == 200, every=0.02)
+        until(lambda: is_ready(f"http://127.0.0.1:{port}"), every=0.02)
         return time.monotonic() - began, cpu_seconds(started.pid)
 
 
@@ -110,13 +104,9 @@ def nginx(ports: list[int]) -> Iterator[str]:
         port = free_port()
         servers = " ".join(f"server 127.0.0.1:{each} max_fails=0;" for each in ports)
         Path(home, "nginx.conf").write_text(_NGINX.format(servers=servers, port=port))
-        with Path(home, "log").open("wb") as log:
-            child = start_child(Program(["nginx", "-p", home, "-c", f"{home}/nginx.conf"], {"PATH": "/usr/sbin"}), log)
-            try:
-                wait_for(f"http://127.0.0.1:{port}/", child)
-                yield f"http://127.0.0.1:{port}"
-            finally:
-                stop_child(child, signal.SIGTERM, 10)
+        with run(["nginx", "-p", home, "-c", f"{home}/nginx.conf"], {"PATH": "/usr/sbin"}) as child:
+            wait_for(f"http://127.0.0.1:{port}/", child)
+            yield f"http://127.0.0.1:{port}"
 
 
 def client(stack: Stack, address: str, number: int, over: threading.Event, seen: Counter[str]) -> None:
@@ -146,41 +136,9 @@ def client(stack: Stack, address: str, number: int, over: threading.Event, seen:
             ask("POST", f"/v1/freezes/{started.json()['id']}/lift", {})
 
 
-def lose_postgres(stack: Stack) -> None:
-    """Stop PostgreSQL for ten seconds, several times; print when reads, writes and the fan-out work again."""
-    seconds: dict[str, list[float]] = {"read": [], "write": [], "fan-out": []}
-    headers = {"Authorization": f"Bearer {stack.keys[LOGIN]}"}
-    until(lambda: set(conclusions(stack)) == {"success"})
-    for _ in range(OUTAGES):
-        stack.stores.postgres.stop()
-        time.sleep(OUTAGE_SECONDS)
-        stack.stores.postgres.start()
-        back = time.monotonic()
-        until(lambda: _status(f"{stack.api}/v1/freezes?limit=1", headers) == 200, every=0.02)
-        seconds["read"].append(time.monotonic() - back)
-        freeze = _freeze_until_accepted(stack)
-        seconds["write"].append(time.monotonic() - back)
-        until(lambda: set(conclusions(stack)) == {"failure"}, every=0.02)
-        seconds["fan-out"].append(time.monotonic() - back)
-        stack.call("POST", f"/v1/freezes/{freeze}/lift", {}).raise_for_status()
-        until(lambda: set(conclusions(stack)) == {"success"})
-    shown = ", ".join(f"{name} {max(found):.1f}" for name, found in seconds.items())
-    print(
-        f"  after {OUTAGE_SECONDS} s without PostgreSQL, {OUTAGES} times, worst seconds until it works: {shown} (aim 2)"
-    )
-
-
-def _freeze_until_accepted(stack: Stack) -> str:
-    """Freeze everything, trying until it is accepted, and return the freeze's id."""
-    body = {"scope": {"type": "organization"}, "reason": "PostgreSQL is back", "impactAcknowledged": True}
-    while not (answer := stack.call("POST", "/v1/freezes", body)).ok:
-        time.sleep(0.02)
-    return str(answer.json()["id"])
-
-
-def _status(url: str, headers: Mapping[str, str] | None = None) -> int:
-    """Return the status that a URL answers with; 0 without an answer."""
+def is_ready(address: str) -> bool:
+    """True if a host says that it is ready."""
     try:
-        return requests.get(url, headers=headers, timeout=5).status_code
+        return requests.get(f"{address}/readyz", timeout=5).status_code == 200
     except requests.RequestException:
-        return 0
+        return False

@@ -3,197 +3,110 @@
 Both sides are filled in bulk, so that 10,000 heads take seconds; nothing is due when the service starts.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import requests
-from sqlalchemy import bindparam, insert, update
+from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from models.checks import Check
-from models.enforcement import BranchEnforcement
-from models.organizations import Organization
-from models.pull_requests import HeadCheck, PullRequest
-from models.repositories import Repository, WatchedBranch
-from models.requests import PeriodicTask
 from rules.freezes.check_text import summary, title
-from rules.freezes.merge_rank import NOTHING_OPEN, QUEUED, merge_rank
+from rules.freezes.merge_rank import APPROVED
 from rules.freezes.verdict import MergeCandidate, judge
-from rules.ids import new_id
 from services.reconcile.evaluation import summary_hash
 from tests import factories
 from tools.bench.servers import Storage
 
 Json = dict[str, Any]
 CHECK = "change-freeze/main"
-SUCCESS = {CHECK: "success"}
-PERIODIC_TASKS = ("full_resync", "purge_expired")
 _VERDICT = judge([MergeCandidate("main", None, ())])
 UNFROZEN = summary_hash(title(_VERDICT), summary(_VERDICT))
+# What the service would have stored after a first full resync.
+_REMEMBERED = """
+    INSERT INTO repositories (id, organization_id, installation_id, github_id, node_id, owner, name, default_branch,
+                              private, enabled, created_at, synced_at)
+    SELECT 'rep_' || lpad(id::text, 26, '0'), :organization, :installation, id, "nodeId", split_part(name, '/', 1),
+           split_part(name, '/', 2), 'main', true, true, now(), now()
+    FROM jsonb_to_recordset(CAST(:repositories AS jsonb)) AS given (id bigint, "nodeId" text, name text);
+    INSERT INTO watched_branches (id, organization_id, repository_id, name, check_name, created_at)
+    SELECT 'wbr_' || lpad(github_id::text, 26, '0'), organization_id, id, 'main', :check, now()
+    FROM repositories WHERE organization_id = :organization;
+    INSERT INTO branch_enforcement (branch_id, organization_id, light, required, integration_pinned, verified_at)
+    SELECT id, organization_id, 'green', true, true, now() FROM watched_branches WHERE organization_id = :organization;
+    UPDATE checks SET merge_rank = :rank WHERE organization_id = :organization;
+    CREATE TEMPORARY TABLE heads ON COMMIT DROP AS
+    SELECT b.organization_id, b.repository_id, b.id AS branch_id, head.*
+    FROM jsonb_to_recordset(CAST(:heads AS jsonb)) AS head ("repositoryId" bigint, repository text, number int,
+                                                            title text, author text, "headSha" text, checks jsonb)
+    JOIN repositories r ON r.github_id = head."repositoryId" AND r.organization_id = :organization
+    JOIN watched_branches b ON b.repository_id = r.id;
+    INSERT INTO pull_requests (id, organization_id, repository_id, number, title, author, url, base_branch, head_sha,
+                               state, merge_rank, created_at, seen_at)
+    SELECT 'pul_' || substr(md5(repository_id || number), 1, 26), organization_id, repository_id, number, title, author,
+           'https://github.com/' || repository || '/pull/' || number, 'main', "headSha", 'open', :rank, now(), now()
+    FROM heads;
+    INSERT INTO head_checks (repository_id, check_name, head_sha, organization_id, branch_id, conclusion, evaluation,
+                             check_run_id, summary_hash, written_at)
+    SELECT repository_id, :check, "headSha", organization_id, branch_id, 'success', 0,
+           CAST(checks #>> ARRAY[:check, 'id'] AS bigint), :unfrozen, now()
+    FROM heads;
+    DROP TABLE heads
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An organisation to be measured: its repositories as the control plane's seed takes them, all with `main`."""
+    """An organisation to be measured: so many repositories, each with so many open heads into its watched `main`."""
 
     login: str
     installation_id: int
-    repositories: Sequence[Json]
+    repositories: int
+    heads: int
+    name: str = "service-{}"
+    """Of each repository."""
     permissions: Mapping[str, str] | None = None
     """Of the App at GitHub; None: all that it may ask for."""
 
-
-def plain(name: str, count: int, pull_requests: int) -> Json:
-    """Return so many repositories, each with open pull requests into its watched `main`."""
-    return {
-        "name": name,
-        "count": count,
-        "requiredChecks": {"main": CHECK},
-        "pullRequests": [{"base": "main", "count": pull_requests, "checks": SUCCESS}],
-    }
+    def as_json(self) -> Json:
+        """Return it as the control plane's seed takes it."""
+        permissions = {} if self.permissions is None else {"permissions": dict(self.permissions)}
+        repositories = {
+            "name": self.name,
+            "count": self.repositories,
+            "requiredChecks": {"main": CHECK},
+            "pullRequests": [{"base": "main", "count": self.heads, "checks": {CHECK: "success"}}],
+        }
+        installation = {"id": self.installation_id, **permissions}
+        return {"login": self.login, "installation": installation, "repositories": [repositories]}
 
 
 def seed(stores: Storage, fake_github: str, accounts: Iterable[Account]) -> dict[str, str]:
     """Fill both, and return the secret of a key with every scope, by login."""
     with stores.rows() as session:
         keys = {account.login: _account(session, fake_github, account) for account in accounts}
-        tasks = [{"name": name, "done_at": factories.now()} for name in PERIODIC_TASKS]
-        session.execute(insert(PeriodicTask), tasks)
+        done = "INSERT INTO periodic_tasks (name, done_at) VALUES ('full_resync', now()), ('purge_expired', now())"
+        session.execute(text(done))
     stores.analyze()
     return keys
 
 
 def _account(session: Session, fake_github: str, account: Account) -> str:
-    document: Json = {
-        "login": account.login,
-        "installation": {
-            "id": account.installation_id,
-            **({} if account.permissions is None else {"permissions": dict(account.permissions)}),
-        },
-        "repositories": list(account.repositories),
-    }
-    made = requests.post(f"{fake_github}/_control/seed", json={"organizations": [document]}, timeout=120)
+    made = requests.post(f"{fake_github}/_control/seed", json={"organizations": [account.as_json()]}, timeout=120)
     made.raise_for_status()
     ours = factories.organization(session, account.login.title())
     factories.installation(session, ours, account.login, id=account.installation_id)
-    listed = requests.get(f"{fake_github}/_control/checks?details=true", timeout=120).json()["heads"]
-    heads: dict[int, list[Json]] = defaultdict(list)
-    for head in listed:
-        heads[head["repositoryId"]].append(head)
-    _remember(session, ours, account, made.json()["organizations"][0]["repositories"], heads)
+    heads = requests.get(f"{fake_github}/_control/checks?details=true", timeout=120).json()["heads"]
+    values = {
+        "organization": ours.id,
+        "installation": account.installation_id,
+        "repositories": json.dumps(made.json()["organizations"][0]["repositories"]),
+        "heads": json.dumps(heads),
+        "check": CHECK,
+        "rank": APPROVED,
+        "unfrozen": UNFROZEN,
+    }
+    for statement in _REMEMBERED.split(";"):
+        session.execute(text(statement), values)
     return factories.api_key(session, ours).secret
-
-
-def _remember(
-    session: Session, ours: Organization, account: Account, made: Sequence[Json], heads: dict[int, list[Json]]
-) -> None:
-    """Store what the service would have stored after a first full resync."""
-    rows: dict[type, list[Json]] = defaultdict(list)
-    for given in made:
-        repository = _repository(ours, account, given)
-        branch = _branch(repository)
-        rows[Repository].append(repository)
-        rows[WatchedBranch].append(branch)
-        rows[BranchEnforcement].append(_enforcement(branch))
-        for head in heads[given["id"]]:
-            if not head.get("queued"):
-                rows[PullRequest].append(_pull_request(repository, head))
-            rows[HeadCheck].append(_head_check(branch, head))
-    for model, values in rows.items():
-        session.execute(insert(model), values)
-    ranks = update(Check).where(Check.branch_id == bindparam("of_branch")).values(merge_rank=bindparam("rank"))
-    session.connection().execute(
-        ranks,
-        [
-            {"of_branch": branch["id"], "rank": min(map(rank_of, heads[given["id"]]), default=NOTHING_OPEN)}
-            for branch, given in zip(rows[WatchedBranch], made, strict=True)
-        ],
-    )
-
-
-def _repository(ours: Organization, account: Account, given: Json) -> Json:
-    owner, _, name = given["name"].partition("/")
-    return {
-        "id": new_id("rep"),
-        "organization_id": ours.id,
-        "installation_id": account.installation_id,
-        "github_id": given["id"],
-        "node_id": given["nodeId"],
-        "owner": owner,
-        "name": name,
-        "default_branch": "main",
-        "private": True,
-        "enabled": True,
-        "created_at": factories.now(),
-        "synced_at": factories.now(),
-    }
-
-
-def _branch(repository: Json) -> Json:
-    return {
-        "id": new_id("wbr"),
-        "organization_id": repository["organization_id"],
-        "repository_id": repository["id"],
-        "name": "main",
-        "check_name": CHECK,
-        "created_at": factories.now(),
-    }
-
-
-def _enforcement(branch: Json) -> Json:
-    return {
-        "branch_id": branch["id"],
-        "organization_id": branch["organization_id"],
-        "light": "green",
-        "required": True,
-        "integration_pinned": True,
-        "verified_at": factories.now(),
-    }
-
-
-def _pull_request(repository: Json, head: Json) -> Json:
-    return {
-        "id": new_id("pul"),
-        "organization_id": repository["organization_id"],
-        "repository_id": repository["id"],
-        "number": head["number"],
-        "title": head["title"],
-        "author": head["author"],
-        "url": f"https://github.com/{head['repository']}/pull/{head['number']}",
-        "base_branch": "main",
-        "head_sha": head["headSha"],
-        "state": "open",
-        "merge_rank": rank_of(head),
-        "created_at": factories.now(),
-        "seen_at": factories.now(),
-    }
-
-
-def _head_check(branch: Json, head: Json) -> Json:
-    return {
-        "repository_id": branch["repository_id"],
-        "check_name": CHECK,
-        "head_sha": head["headSha"],
-        "organization_id": branch["organization_id"],
-        "branch_id": branch["id"],
-        "conclusion": "success",
-        "evaluation": 0,
-        "check_run_id": head["checks"][CHECK]["id"],
-        "summary_hash": UNFROZEN,
-        "written_at": factories.now(),
-    }
-
-
-def rank_of(head: Json) -> int:
-    """Return how soon a head of `/_control/checks?details=true` could merge; a queued group could first of all."""
-    if head.get("queued"):
-        return QUEUED
-    decision = head["reviewDecision"]
-    return merge_rank(
-        draft=head["draft"],
-        auto_merge=head["autoMerge"],
-        review_decision=decision.lower() if decision else None,
-        in_queue=head["inQueue"],
-    )

@@ -6,8 +6,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from sqlalchemy.orm import Session
 from app.commands.migrate import migrate
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.embedded.ports import free_port
+from tools.embedded.processes import Program, start_child, stop_child
 
 WORKERS = 2
-START_TIMEOUT = 30.0
+START_TIMEOUT, STOP_TIMEOUT = 30.0, 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +76,24 @@ def storage() -> Iterator[Storage]:
 
 
 @contextmanager
-def process(arguments: list[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `python -m` with these arguments during the block; what it wrote is shown if it fails."""
+def run(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program during the block; what it wrote is shown if it fails."""
     with tempfile.TemporaryFile() as log:
-        command = [sys.executable, "-m", *arguments]
-        started = subprocess.Popen(command, env={**os.environ, **environment}, stderr=log, stdout=log)
+        started = start_child(Program(arguments, {**os.environ, **environment}, Path.cwd()), log)
         try:
             yield started
         finally:
-            _stop(started)
+            stop_child(started, signal.SIGTERM, STOP_TIMEOUT)
             if started.returncode not in {0, -signal.SIGTERM, -signal.SIGKILL}:
                 log.seek(0)
                 sys.stderr.write(log.read().decode(errors="replace")[-3000:])
 
 
-def _stop(started: subprocess.Popen[bytes]) -> None:
-    started.send_signal(signal.SIGTERM)
-    try:
-        started.wait(20)
-    except subprocess.TimeoutExpired:
-        started.kill()
-        started.wait()
+def process(
+    arguments: Sequence[str], environment: Mapping[str, str]
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """Run `python -m` with these arguments during the block."""
+    return run([sys.executable, "-m", *arguments], environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +111,22 @@ class WebServer:
 
 def cpu_seconds(process_id: int) -> float:
     """Return the CPU time of a process and of those that it has started, in user mode and in the kernel."""
-    children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
-    stats = [Path(f"/proc/{each}/stat").read_text() for each in (process_id, *children)]
+    stats = [Path(f"/proc/{each}/stat").read_text() for each in family(process_id)]
     ticks = sum(int(value) for stat in stats for value in stat.rpartition(")")[2].split()[11:13])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def memory_mb(process_id: int) -> float:
     """Return the largest resident size, in MB, among a process and those that it has started."""
-    children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
-    statuses = [Path(f"/proc/{each}/status").read_text() for each in (process_id, *children)]
+    statuses = [Path(f"/proc/{each}/status").read_text() for each in family(process_id)]
     lines = (line for status in statuses for line in status.splitlines() if line.startswith("VmRSS"))
     return max(int(line.split()[1]) / 1024 for line in lines)
+
+
+def family(process_id: int) -> list[int]:
+    """Return a process and those that it has started."""
+    children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
+    return [process_id, *map(int, children)]
 
 
 @contextmanager
@@ -154,12 +156,6 @@ def wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
 
 def machine() -> str:
     """Return a line about where this was measured."""
-    model = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if "model name" in line
-        ),
-        "unknown processor",
-    )
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), "unknown processor")
     return f"{os.cpu_count()} cores, {model}, Python {sys.version.split()[0]}"

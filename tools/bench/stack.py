@@ -16,7 +16,7 @@ from typing import Any
 import requests
 
 from tests.harness.app_key import make_app_key
-from tools.bench.seeding import Account, plain, seed
+from tools.bench.seeding import Account, seed
 from tools.bench.servers import Storage, process, storage, wait_for, web
 from tools.embedded.ports import free_port, free_ports
 
@@ -44,8 +44,6 @@ class Stack:
     keys: Mapping[str, str] = field(repr=False)
     """Of each organisation's login."""
     stores: Storage
-    private_key: str = field(repr=False)
-    """The App's."""
     processes: Mapping[str, int] = field(default_factory=dict)
     """Ids of the service's processes: `api-1`, …, `worker-1`, …."""
     hosts: Sequence[str] = ()
@@ -78,7 +76,7 @@ def running(
 
     `served` are arguments of `serving`.
     """
-    account = Account(LOGIN, INSTALLATION, [plain("service-{}", repositories, heads)], permissions)
+    account = Account(LOGIN, INSTALLATION, repositories, heads, permissions=permissions)
     with serving([account], **served) as stack:
         yield stack
 
@@ -126,7 +124,7 @@ def serving(
         for number in range(1, counts[1] + 1):
             processes[f"worker-{number}"] = stack.enter_context(process(["app", "worker"], dependencies)).pid
         addresses = [host.address for host in hosts]
-        yield Stack(addresses[0], fake_github, keys, stores, key.private, processes, addresses, dependencies)
+        yield Stack(addresses[0], fake_github, keys, stores, processes, addresses, dependencies)
 
 
 def warm(stack: Stack, repository: str, login: str = LOGIN) -> None:
@@ -161,3 +159,9 @@ def conclusions(stack: Stack) -> dict[str, int]:
     """Count what GitHub shows on open heads, by conclusion."""
     heads = stack.control("GET", "/checks")["heads"]
     return dict(Counter(check["conclusion"] for head in heads for check in head["checks"].values()))
+
+
+def heads_of(stack: Stack, login: str = LOGIN) -> set[str]:
+    """Return the commits of an organisation's open heads."""
+    listed = stack.control("GET", "/checks")["heads"]
+    return {head["headSha"] for head in listed if head["repository"].startswith(f"{login}/")}

@@ -11,9 +11,9 @@ import statistics
 import time
 from dataclasses import dataclass, field
 
-from tools.bench.seeding import Account, plain
+from tools.bench.seeding import Account
 from tools.bench.servers import machine
-from tools.bench.stack import Stack, scaled, serving, wait_for_rest, warm
+from tools.bench.stack import Stack, heads_of, scaled, serving, wait_for_rest, warm
 from tools.bench.writes import Writes, freeze, lift
 
 LATENCY_MS = 50
@@ -37,8 +37,8 @@ class Times:
 def main() -> None:
     """Measure and print."""
     accounts = [
-        Account(LARGE, 4711, [plain("service-{}", LARGE_REPOSITORIES, LARGE_HEADS)]),
-        Account(SMALL, 4712, [plain("web-{}", SMALL_REPOSITORIES, SMALL_HEADS)]),
+        Account(LARGE, 4711, LARGE_REPOSITORIES, LARGE_HEADS),
+        Account(SMALL, 4712, SMALL_REPOSITORIES, SMALL_HEADS, "web-{}"),
     ]
     with serving(accounts, latency_ms=LATENCY_MS) as stack:
         warm(stack, f"{SMALL}/web-1", SMALL)
@@ -86,9 +86,3 @@ def report(alone: Times, beside: Times) -> None:
             f"median {statistics.median(now):.2f} s, worst {max(now):.2f} s: delayed {max(now) - median:.2f} s"
             + (" (aim 5)" if what == "blocked" else "")
         )
-
-
-def heads_of(stack: Stack, login: str) -> set[str]:
-    """Return the commits of an organisation's open heads."""
-    listed = stack.control("GET", "/checks")["heads"]
-    return {head["headSha"] for head in listed if head["repository"].startswith(f"{login}/")}

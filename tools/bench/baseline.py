@@ -1,20 +1,18 @@
-"""The same question answered by a bare Starlette route, and by a FastAPI one: what the machine allows.
+"""The same question answered by a bare Starlette route: what the machine allows.
 
-Both run the very statements that our edge runs for credential, limit and state, on the same kind of pool and Redis
-client, and answer byte-equal bodies. They know no contract: nothing is validated, and an error would be a plain 500.
+It runs the very statements that our edge runs for credential, limit and state, on the same kind of pool and Redis
+client, and answers byte-equal bodies. It knows no contract: nothing is validated, and an error would be a plain 500.
 
-Run as `gunicorn tools.bench.baselines:starlette` or `…:fast`, with DATABASE_URL and REDIS_URL.
+Run as `gunicorn tools.bench.baseline:starlette`, with DATABASE_URL and REDIS_URL.
 """
 
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Any
 
 import orjson
 import redis.asyncio
-from fastapi import FastAPI, Header, Query
-from fastapi import Response as FastResponse
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -94,22 +92,10 @@ async def lifespan(_: Any) -> AsyncIterator[None]:
 
 
 async def state(request: Request) -> Response:
-    """Answer by Starlette alone."""
+    """Answer."""
     query = request.query_params
     body, headers = await answer(request.headers["authorization"], query["repo"], query["branch"])
     return Response(body, media_type="application/json", headers=headers)
 
 
 starlette = Starlette(routes=[Route("/v1/freeze-state", state)], lifespan=lifespan)
-fast = FastAPI(lifespan=lifespan)
-
-
-@fast.get("/v1/freeze-state")
-async def fast_state(
-    authorization: Annotated[str, Header()],
-    repo: Annotated[str, Query(max_length=140)],
-    branch: Annotated[str, Query(max_length=255)],
-) -> FastResponse:
-    """Answer by FastAPI."""
-    body, headers = await answer(authorization, repo, branch)
-    return FastResponse(body, media_type="application/json", headers=headers)

@@ -31,6 +31,8 @@ HERE = Path(__file__).parent
 NODE_MODULES = CONTRACT_PATH.parent / "node_modules"
 TIMEOUT = 60.0
 TYPESCRIPT_OPTIONS = ("--strict", "--target", "es2022", "--types", "node", "--skipLibCheck")
+GO_OPTIONS = ("-gcflags=all=-N -l -dwarf=false", "-ldflags=-s -w")
+"""Neither optimised nor for a debugger: a quarter less to do where Go's cache lacks the standard library too."""
 
 
 def python_program(folder: Path) -> list[str]:
@@ -74,7 +76,7 @@ def go_program(folder: Path) -> list[str]:
         "CGO_ENABLED": "0",
     }
     go = str(Path(sys.executable).with_name("go"))
-    run([go, "build", "-o", str(folder / "go_client"), "./program"], folder, offline)
+    run([go, "build", *GO_OPTIONS, "-o", str(folder / "go_client"), "./program"], folder, offline)
     return [str(folder / "go_client")]
 
 

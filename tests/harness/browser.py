@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 RENDERED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
@@ -40,7 +40,7 @@ _TEXTS = {"Enter": "\r", "Space": " "}
 
 
 class Browser:
-    """One tab of a running Chromium."""
+    """A running Chromium, and the one tab of it that is driven: `profile` opens it."""
 
     def __init__(self, to: BinaryIO, come_from: int) -> None:
         self._to = to
@@ -50,8 +50,6 @@ class Browser:
         self._events: list[dict[str, Any]] = []
         self._session: str | None = None
         self._runs_scripts = True
-        self._attach(self.call("Target.createTarget", url="about:blank")["targetId"])
-        self.run_scripts(enabled=False)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Send one command and return its result."""
@@ -209,6 +207,18 @@ class Browser:
         finally:
             self._session = opener
 
+    @contextmanager
+    def profile(self) -> Iterator[Self]:
+        """Be in a window with a profile of its own, empty and without scripts, until the block ends."""
+        context = self.call("Target.createBrowserContext")["browserContextId"]
+        self._attach(self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"])
+        self.run_scripts(enabled=False)
+        try:
+            yield self
+        finally:
+            self._session = None
+            self.call("Target.disposeBrowserContext", browserContextId=context)
+
     def _attach(self, target: str) -> None:
         """Drive this tab or window from now on."""
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -236,7 +246,7 @@ class Browser:
 
 @contextmanager
 def chromium(home: Path) -> Iterator[Browser]:
-    """Run a Chromium whose profile lies in `home`, and end it."""
+    """Run a Chromium whose own profile lies in `home`, and end it."""
     assert CHROMIUM is not None
     in_read, in_write = os.pipe()
     out_read, out_write = os.pipe()

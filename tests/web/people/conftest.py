@@ -39,6 +39,7 @@ from services.core.tokens import new_session_token, token_hash
 from services.core.unit_of_work import UnitOfWorkFactory
 from services.mail.outbox import USE, associated_data
 from tests import factories
+from tests.harness.browser import Browser, chromium
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
 from tests.harness.passwords import hash_password
@@ -110,6 +111,13 @@ def site_of_session(
     parts = product_parts(clock=clock_of_pages, wakeups=RecordedWakeups())
     with serving(create_app(config, parts), listener) as served:
         yield served
+
+
+@pytest.fixture(scope="session")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Run a Chromium for all modules: its start takes two seconds of a core."""
+    with chromium(tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser
 
 
 @pytest.fixture

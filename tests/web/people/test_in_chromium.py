@@ -18,7 +18,7 @@ from models.organizations import User
 from rules.web_addresses import INVITATION
 from tests import factories
 from tests.harness.accessibility import assert_accessible, axe_violations
-from tests.harness.browser import CHROMIUM, RENDERED, Browser, chromium
+from tests.harness.browser import CHROMIUM, RENDERED, Browser
 from tests.harness.concurrency import eventually
 from tests.web.people.conftest import PASSWORD, Later, Mailed
 from tests.web.people.test_invitation_page import Invite, acme, invite
@@ -39,8 +39,9 @@ ANOTHER = "seven slow trams to the harbour"
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("chromium")) as browser:
+def running(started: Browser) -> Iterator[Browser]:
+    """Return the browser with a profile for the tests of one module."""
+    with started.profile() as browser:
         yield browser
 
 

@@ -222,7 +222,7 @@ class Browser:
     def _attach(self, target: str) -> None:
         """Drive this tab or window from now on."""
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Accessibility", "Network", "Log"):
+        for domain in ("Page", "Runtime", "Network", "Log"):  # "Accessibility" would be kept up with each change
             self.call(f"{domain}.enable")
 
     def _await(self, event: str) -> None:

@@ -17,6 +17,8 @@ from tools.embedded.processes import Program, start_child, stop_child
 from tools.sandbox.settings import ROOT, SandboxError
 
 START_TIMEOUT = 180.0
+SWEEP_EVERY = "30"
+"""Seconds between two sweeps: Redis wakes the worker, and sweeps every 2 s would be half of what it does."""
 
 
 @contextmanager
@@ -33,6 +35,7 @@ def temporary_sandbox() -> Iterator[dict[str, Any]]:
         "FAKE_SLACK_PORT": "0",
         "MAILBOX_PORT": "0",
         "DEMO": "0",
+        "SWEEP_EVERY": SWEEP_EVERY,
     }
     with (home / "output").open("wb") as output:
         command = [sys.executable, "-m", "tools.sandbox"]

@@ -14,6 +14,7 @@ from models.organizations import User
 from tests import factories
 from tests.harness.accessibility import assert_accessible, axe_violations
 from tests.harness.browser import CHROMIUM, Browser
+from tests.harness.density import control_heights, shown_ids
 from tests.web.people.conftest import PASSWORD
 from tests.web.people.dashboard.conftest import Scene
 from tests.web.people.dashboard.filled import addresses, fill
@@ -76,11 +77,17 @@ def judge(browser: Browser, name: str, *, modal: bool = False) -> None:
 
 
 def judge_all(browser: Browser, site: str, pages: Mapping[str, str]) -> None:
-    """Check pages, addresses by their names, in each look with scripts, and that they are there without."""
+    """Check pages, addresses by their names, in each look with scripts, and that they are there without.
+
+    Buttons and fields have two heights, and ids stand behind a disclosure.
+    """
     browser.run_scripts(enabled=True)
     for name, path in pages.items():
         browser.open(site + path)
         judge(browser, name)
+        browser.prefer("light")
+        assert control_heights(browser) <= {32, 44}, name
+        assert name == "not-found" or shown_ids(browser) == [], name
     browser.run_scripts(enabled=False)
     for name, path in pages.items():
         browser.open(site + path)

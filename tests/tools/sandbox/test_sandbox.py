@@ -306,6 +306,8 @@ class TestStopping:
                 worker = broken.report["pids"]["worker"]
                 pids.add(worker)
                 os.kill(worker, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                broken.process.wait(0.05)
         assert broken.process.wait(60) == 1
         assert "worker has ended (killed by SIGKILL). The end of" in broken.output
         assert [process for process in pids if not is_gone(process)] == []

@@ -102,7 +102,12 @@ def main() -> None:
     if CHROMIUM is None:
         print("Chromium is not installed: no interaction was measured")
         return
-    with storage() as stores, tempfile.TemporaryDirectory() as home, chromium(Path(home)) as browser:
+    with (
+        storage() as stores,
+        tempfile.TemporaryDirectory() as home,
+        chromium(Path(home)) as started,
+        started.profile() as browser,
+    ):
         seed(stores)
         token, _freeze = sign_in(stores)
         with web("app.main:app", stores.environment, "/healthz") as server:

@@ -47,8 +47,8 @@ _BY_SMALL_FREEZE = text(f"""
     WHERE t.freeze_id = ANY({unseen_array("freezes")})
     GROUP BY t.freeze_id, facts, waits_for, ways, bypass_actors, late
 """)  # noqa: S608 - constants of ours
-_MAX_FEW = 500
-"""Targets that are looked up one by one."""
+_MAX_SMALL = 500
+"""Targets, at most, of small freezes: each is looked up."""
 _OF_BRANCHES = text(f"""
     SELECT b.id, {_facts(FROZEN_KEY)}, seen.decisive_check FROM {FROM} WHERE b.id = ANY({unseen_array("branches")})
 """)  # noqa: S608 - constants of ours
@@ -95,7 +95,7 @@ def count_by_freeze(
     """
     counts = {freeze_id: BlockingCounts() for freeze_id in freeze_ids}
     statement = _BY_FREEZE_WITHOUT_EXCEPTIONS if without_exceptions else _BY_FREEZE
-    if targets is not None and targets <= _MAX_FEW and not without_exceptions:
+    if targets is not None and targets <= _MAX_SMALL and not without_exceptions:
         statement = _BY_SMALL_FREEZE
     for row in session.execute(statement, {"freezes": list(freeze_ids), "now": now, "due": []}) if freeze_ids else ():
         counts[row.freeze_id].add(_blocking(row), row.branches, late=row.late)

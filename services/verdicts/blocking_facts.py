@@ -25,11 +25,14 @@ FROM: LiteralString = """
     LEFT JOIN checks shared ON shared.repository_id = b.repository_id AND shared.name = b.pattern_check_name
 """
 _IS_DUE: LiteralString = f"b.id = ANY({unseen_array('due')})"
-IS_FROZEN: LiteralString = f"""
-    ({_IS_DUE} OR EXISTS (
+IS_COVERED: LiteralString = f"""
+    EXISTS (
         SELECT FROM freeze_targets covered JOIN freezes f ON f.id = covered.freeze_id
-        WHERE covered.branch_id = b.id AND covered.operation = 'apply' AND {IN_FORCE}))
+        WHERE covered.branch_id = b.id AND covered.operation = 'apply' AND {IN_FORCE})
 """
+"""Whether a freeze in force covers a branch."""
+IS_FROZEN: LiteralString = f"({_IS_DUE} OR {IS_COVERED})"
+"""Whether a freeze in force, or a due window, covers a branch."""
 FROM_OF_ALL: LiteralString = f"""
     {FROM} LEFT JOIN (
         SELECT DISTINCT covered.branch_id FROM freezes f JOIN freeze_targets covered ON covered.freeze_id = f.id
@@ -85,7 +88,7 @@ def _key(standing: LiteralString, is_open: LiteralString) -> LiteralString:
 
 FROZEN_KEY: LiteralString = _key(STANDING, "seen.open_ways <> '{}'")
 """The facts of a branch that is frozen."""
-BEGUN_FROZEN_KEY: LiteralString = FROZEN_KEY.replace(":due", "'{}'")
+BEGUN_FROZEN_KEY: LiteralString = FROZEN_KEY.replace(_IS_DUE, "false")
 """The same of a branch that a freeze in force covers."""
 FROZEN_KEY_WITHOUT_EXCEPTIONS: LiteralString = _key(f"EXISTS ({_STANDS})", "seen.open_ways <> '{}'")
 """The same where exceptions cannot be read: they let nothing in."""

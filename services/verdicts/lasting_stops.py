@@ -15,7 +15,7 @@ from rules.freezes.blocking import BlockingFacts, state_of
 from rules.freezes.stops import FrozenBranch, needs_stop
 from rules.rulesets.needs import Level
 from services.core.unit_of_work import UnitOfWork
-from services.verdicts.blocking_facts import BEGUN_FROZEN_KEY, FROM, IS_FROZEN, keys_where
+from services.verdicts.blocking_facts import BEGUN_FROZEN_KEY, FROM, IS_COVERED, keys_where
 
 MAX_SECONDS = 60
 """For how long a stop may stay on that nothing needs."""
@@ -98,7 +98,7 @@ class PlacesOfStops:
         keys = ", ".join(f"'{key}'" for key in keys_where(condition))
         return f"""
         EXISTS (SELECT FROM {FROM}
-                WHERE {self.covers} AND {IS_FROZEN.replace(":due", "'{}'")} AND {besides}
+                WHERE {self.covers} AND {IS_COVERED} AND {besides}
                   AND {BEGUN_FROZEN_KEY} = ANY(ARRAY[{keys}]))
         """
 
@@ -141,7 +141,7 @@ HOLDS_BACK = f"""
           AND (s.stop_ending_at IS NOT NULL OR s.stop_context IS NOT NULL AND b.name = ANY(s.branch_names)
                OR o.stop_ending_at IS NOT NULL AND b.repository_id = ANY(o.freed_ids)
                OR o.stop_context IS NOT NULL AND {OF_ORGANIZATIONS.covers})
-          AND NOT {IS_FROZEN.replace(":due", "'{}'")})
+          AND NOT {IS_COVERED})
 """
 """The condition of a freeze `f` that has ended: GitHub may still enforce a stop on one of its branches that nothing
 freezes any more."""

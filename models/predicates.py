@@ -61,7 +61,7 @@ def unseen_array(parameter: LiteralString) -> LiteralString:
     """Return an array of texts, the parameter `:parameter`, whose length the planner does not see.
 
     For a short array a plan looks cheaper than the one for an array of any length, so PostgreSQL would never keep a
-    plan of the statement: it would plan it anew each time, which may take longer than to run it.
+    plan of the statement: it would plan it each time, which may take longer than to run it.
     """
     return f"CAST((SELECT CAST(:{parameter} AS text[])) AS text[])"
 

@@ -1,6 +1,6 @@
 """PostgreSQL keeps plans of statements over branches, which join a lot: to plan one may take longer than to run it.
 
-It plans a statement anew each time while the plan for its present parameters looks cheaper than one for any.
+It plans a statement each time while the plan for its present parameters looks cheaper than one for any.
 """
 
 from collections.abc import Callable

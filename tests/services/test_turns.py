@@ -6,8 +6,11 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from app.database import WORKER_ROLE, make_engine
+from jobs.registry import JOBS
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
+from services.core.work_queue import WorkQueue
+from services.enforcement.stops import ORGANIZATION_STOPS, PROBES_OF_STOPS
 from services.reconcile.leases import Turn, acquire, other_installations_due
 from tests.harness.blocks import Blocks
 from tests.harness.wakeups import RecordedWakeups
@@ -25,6 +28,14 @@ SCENE = """
     SELECT 'wbr_' || n, 'org_' || r, 'rep_' || r, 'b' || n, 'change-freeze/b' || n, now()
     FROM generate_series(1, 5000) n, LATERAL (SELECT 1 + mod(n, 500) AS r) AS one;
 """
+NOTHING_DUE = """
+    INSERT INTO branch_enforcement (branch_id, organization_id) SELECT id, organization_id FROM watched_branches;
+    INSERT INTO branch_tips (branch_id, organization_id, sha, seen_at)
+    SELECT id, organization_id, repeat('a', 40), now() FROM watched_branches;
+    UPDATE checks SET due_at = NULL;
+"""
+QUEUES = [*(job.work for job in JOBS.values() if isinstance(job.work, WorkQueue)), ORGANIZATION_STOPS, PROBES_OF_STOPS]
+ENOUGH_FOR_A_KEPT_PLAN = 12
 DUE = "UPDATE checks SET due_at = now() - interval '1 minute', wanted_generation = 1 WHERE installation_id = ANY(:ids)"
 
 
@@ -74,3 +85,25 @@ def test_next_installation_costs_the_same_however_many_have_nothing_due(
 
     assert blocks.of(choose) < 50
     assert blocks.of(take_turns) < 50
+
+
+@pytest.mark.check
+def test_seeing_that_nothing_is_due_costs_the_same_however_many_branches_there_are(
+    jobs: UnitOfWorkFactory, own_database: str, blocks: Blocks
+) -> None:
+    owner = create_engine(own_database, isolation_level="AUTOCOMMIT")
+    with owner.connect() as connection:
+        connection.exec_driver_sql(NOTHING_DUE)
+        connection.exec_driver_sql("VACUUM ANALYZE")
+    owner.dispose()
+    read = []
+    for queue in QUEUES:
+
+        def look(queue: WorkQueue = queue) -> None:
+            with jobs.open(SYSTEM_CALLER, read_only=True) as uow:
+                queue.has_work(uow)
+
+        for _ in range(ENOUGH_FOR_A_KEPT_PLAN):
+            look()
+        read.append((queue.kind, blocks.of(look)))
+    assert [one for one in read if one[1] >= 50] == []

@@ -4,6 +4,7 @@ from typing import Any
 
 from rules.errors import ServiceError
 from rules.web_addresses import WebOrigin
+from schemas.replies import LastingReply
 from services.compatibility import accounts, branches, changes, one_off_freezes
 from services.compatibility.changes import BranchChange
 from services.core.read_context import ReadContext
@@ -17,7 +18,8 @@ def get_compat_branches(uow: UnitOfWork, account: str) -> object:
 
 async def get_compat_branch(context: ReadContext, account: str, repository: str, branch: str) -> object:
     """Return whether a branch is frozen, and by whom."""
-    return await branches.show(context, account, repository, branch)
+    state, until = await branches.show(context, account, repository, branch)
+    return LastingReply(state, until)
 
 
 def update_compat_branch(uow: UnitOfWork, account: str, repository: str, branch: str, body: dict[str, Any]) -> object:

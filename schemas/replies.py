@@ -48,11 +48,11 @@ class SecretReply:
 class LastingReply:
     """An object that stays as it is until an instant, unless the version of the organisation's freezes changes.
 
-    Until then the same request is answered from memory.
+    Until then the same request is answered from memory; None: it may change at any time.
     """
 
     value: Any
-    until: datetime
+    until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,9 +102,12 @@ def _size(question: Question, remembered: _Remembered) -> int:
     return _BYTES_OF_AN_ENTRY + asked + len(answer.message if isinstance(answer, ServiceError) else answer.body)
 
 
-def question_of(request: RequestContext, principal: Principal) -> Question | None:
-    """Return what is asked, if the address alone says so; None for a request that has a body, or names another type."""
+def question_of(request: RequestContext, principal: Principal, *, reads_query: bool) -> Question | None:
+    """Return what is asked, if the address alone says so; None for a request that has a body, or names another type.
+
+    `reads_query`: what stands behind the path is a part of the question. In the compatibility API it is the credential.
+    """
     if any(request.header(name) not in usual for name, usual in _WITHOUT_BODY):
         return None
     _names, values = request.scope["route"]
-    return (principal.organization_id, *values, request.scope["query_string"])
+    return (principal.organization_id, *values, request.scope["query_string"] if reads_query else b"")

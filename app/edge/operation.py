@@ -96,9 +96,8 @@ class CompiledOperation:
         self._responses = ResponseBuilder(operation, edge.serializers, edge.validators if edge.check_replies else None)
         self._authorizer = Authorizer(operation)
         self._writes = operation.effect == "write"
-        # What a classic client asks is not in its address alone.
         self._may_remember = (
-            self._asynchronous and operation.conditional and not (operation.classic or self._takes_headers)
+            self._asynchronous and (operation.conditional or operation.classic) and not self._takes_headers
         )
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:  # noqa: ARG002 - ASGI's signature
@@ -137,7 +136,9 @@ class CompiledOperation:
         if identity is None:
             return None
         version, identity.freeze_version = identity.freeze_version, None
-        question = question_of(request, identity.principal) if self._may_remember and version is not None else None
+        question = None
+        if self._may_remember and version is not None:
+            question = question_of(request, identity.principal, reads_query=not self.operation.classic)
         if version is None or question is None:
             return None
         return Asked(self._edge.memory, (self.operation.id, *question), version, identity.now)

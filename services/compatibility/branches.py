@@ -12,7 +12,10 @@ from rules.time.planned_windows import PlannedWindow, end_of_cover, windows_by_b
 from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.state import (
+    STARTS_LATER,
     WINDOWS_OF_SCHEDULES,
+    lasting_refusals,
+    lasts_until,
     named_branch,
     next_windows,
     of_schedules,
@@ -25,7 +28,7 @@ Row = Mapping[str, Any]
 
 _ACTIVE: LiteralString = ACTIVE.replace(":now", "%(now)s")
 _MORE_COLUMNS: LiteralString = f""",
-    r.owner, f.claimed_by,
+    {STARTS_LATER}, r.owner, f.claimed_by,
     coalesce((SELECT s.name FROM schedules s WHERE s.id = f.schedule_id), f.created_by ->> 'name') AS started_by, (
         SELECT array_agg(p.number)
         FROM exceptions e JOIN pull_requests p ON p.id = e.pull_request_id AND p.base_branch = b.name
@@ -36,14 +39,21 @@ _MORE_COLUMNS: LiteralString = f""",
 _BY_NAME, _BY_FORMER_NAME = statements_of_branch(_MORE_COLUMNS)
 
 
-async def show(context: ReadContext, account: str, repository: str, branch: str) -> dict[str, Any]:
-    """Return a branch. Raise `repository_not_found` or `branch_not_found`."""
+async def show(
+    context: ReadContext, account: str, repository: str, branch: str
+) -> tuple[dict[str, Any], datetime | None]:
+    """Return a branch, and until when it stays so; None: at any time exceptions may change what a frozen one shows.
+
+    Raise `repository_not_found` or `branch_not_found`.
+    """
     values = _values(context.organization, account, repository, branch, context.now)
     rows = await context.fetch(_BY_NAME, values) or await context.fetch(_BY_FORMER_NAME, values)
-    require_branch(values["repo"], branch, rows)
+    with lasting_refusals(context.now):
+        require_branch(values["repo"], branch, rows)
     covering = _schedules_to_read(rows)
     planned = await context.fetch(WINDOWS_OF_SCHEDULES, of_schedules(covering, context.now)) if covering else ()
-    return _view(with_due(rows), planned, context.now)
+    view = _view(with_due(rows), planned, context.now)
+    return view, None if view["frozen"] else lasts_until(context.now, rows, next_windows(rows))
 
 
 def find(uow: UnitOfWork, account: str, repository: str, branch: str) -> Sequence[Row]:

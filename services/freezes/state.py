@@ -6,7 +6,8 @@ stays so, if the version of the organisation's freezes does (`models.freezes.Fre
 The queries read the same facts as the reconciler, by the same definition of a freeze in force (`Freeze.is_in_force`).
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
@@ -66,7 +67,7 @@ _DUE: LiteralString = f"""
     ) END AS due
 """  # noqa: S608 - a constant
 """The due windows of the organisation that have not begun, in one row only."""
-_STARTS_LATER: LiteralString = """
+STARTS_LATER: LiteralString = """
     CASE WHEN row_number() OVER () = 1 THEN (
         SELECT min(later.started_at) FROM freezes later
         WHERE later.organization_id = %(organization)s AND later.ended_at IS NULL AND later.started_at > %(now)s
@@ -78,7 +79,7 @@ _COLUMNS: LiteralString = f"""
     b.id AS branch_id, b.name AS branch, f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed,
     {REFERENCES} AS reference_names, {_PLANNED}, {_DUE}, CASE WHEN f.id IS NOT NULL THEN {_FACTS} END AS facts
 """
-_BOUNDS: LiteralString = f", CASE WHEN f.id IS NOT NULL THEN {_FACTS_UNTIL} END AS facts_until, {_STARTS_LATER} "
+_BOUNDS: LiteralString = f", CASE WHEN f.id IS NOT NULL THEN {_FACTS_UNTIL} END AS facts_until, {STARTS_LATER} "
 _REPOSITORY_ID: LiteralString = "r.id = %(repo)s"
 _FULL_NAME: LiteralString = "r.full_name_key = lower(%(repo)s) AND r.removed_at IS NULL"
 _FORMER_NAME: LiteralString = """
@@ -108,7 +109,7 @@ _ORGANIZATION: LiteralString = f"""
     SELECT o.id AS organization_id, o.name AS organization, (SELECT count(*) FROM watched) AS watched_count,
            (SELECT count(DISTINCT branch_id) FROM frozen) AS frozen_count,
            (SELECT array_agg(DISTINCT facts) FROM blocking) AS all_facts,
-           (SELECT min(until) FROM blocking) AS facts_until, {_STARTS_LATER},
+           (SELECT min(until) FROM blocking) AS facts_until, {STARTS_LATER},
            f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed, {_PLANNED}, {_DUE},
            CASE WHEN row_number() OVER () = 1 AND (EXISTS ({_NEXT_WINDOWS}) OR EXISTS {_DUE_WINDOWS}) THEN (
                SELECT jsonb_agg(jsonb_build_array(id, repository_id, repository, branch, reference_names)) FROM watched
@@ -130,15 +131,22 @@ async def get_state(
     `branch_not_found`, also while the repository is disabled or the branch is not watched.
     """
     _require_one_form(repo, branch, branch_id, organization)
-    try:
+    with lasting_refusals(context.now):
         if repo is not None:
             return await _of_repository(context, repo, branch)
         if branch_id is not None:
             return await _of_branch(context, branch_id)
         return await _of_organization(context)
+
+
+@contextmanager
+def lasting_refusals(now: datetime) -> Iterator[None]:
+    """Say that a repository or branch that is not there stays so, unless the version of the freezes changes."""
+    try:
+        yield
     except ServiceError as error:
         if error.code in _NOT_FOUND:
-            error.until = context.now + MAX_AGE
+            error.until = now + MAX_AGE
         raise
 
 
@@ -299,9 +307,15 @@ async def _state(
         "frozen_until": await _end_of_cover(context, spans, windows, branches) if spans else None,
         "next_change_at": min([*ends, *_next_start(windows, branches)], default=None),
     }
+    return state, lasts_until(context.now, rows, windows, ends)
+
+
+def lasts_until(
+    now: datetime, rows: Sequence[Row], windows: Iterable[PlannedWindow], ends: Iterable[datetime] = ()
+) -> datetime:
+    """Return until when what these rows say stays so: at most until a freeze ends, or the next of the windows starts."""
     bounds = [row[name] for row in rows for name in ("facts_until", "starts_later") if row.get(name) is not None]
-    starts = [window.starts_at for window in windows]
-    return state, min([context.now + MAX_AGE, *ends, *starts, *bounds])
+    return min([now + MAX_AGE, *ends, *(window.starts_at for window in windows), *bounds])
 
 
 async def _end_of_cover(

@@ -10,7 +10,8 @@ from jobs.registry import JOBS
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.core.work_queue import WorkQueue
-from services.enforcement.stops import ORGANIZATION_STOPS, PROBES_OF_STOPS
+from services.enforcement.frozen_branches import ORGANIZATION_STOPS
+from services.enforcement.probe_queue import PROBES_OF_STOPS
 from services.reconcile.leases import Turn, acquire, other_installations_due
 from tests.harness.blocks import Blocks
 from tests.harness.wakeups import RecordedWakeups

@@ -19,6 +19,7 @@ from models.installations import Installation
 from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
 from models.schedules import Occurrence
+from services.compatibility import branches
 from services.freezes import state
 from tests import factories
 from tests.harness.clock import MovableClock
@@ -26,6 +27,7 @@ from tests.harness.in_process import in_process
 from tests.harness.product import product_parts
 
 HOUR = timedelta(hours=1)
+CLASSIC = ("acme/web/main", "acme/web/dev", "acme/api/main", "acme/web/new")
 COMPUTED = Counter[str]()
 """How many states were computed."""
 
@@ -102,8 +104,20 @@ class Processes:
         ]
         given = {"Authorization": f"Bearer {self.setting.key}", **headers}
         answers = [client.get("/v1/freeze-state", params=one, headers=given) for one in questions]
+        answers += [self._ask_as_classic_client(client, branch, **headers) for branch in CLASSIC]
         assert {answer.status_code for answer in answers} <= {200, 404}
-        return [answer.json() if answer.status_code == 200 else answer.json()["error"]["code"] for answer in answers]
+        return [self._said(answer) for answer in answers]
+
+    def _ask_as_classic_client(self, client: httpx.Client, branch: str, **headers: str) -> httpx.Response:
+        token = {"access_token": self.setting.key}
+        return client.get(f"/api/compat/v1/branches/{branch}/", params=token, headers=headers)
+
+    def _said(self, answer: httpx.Response) -> Any:
+        """Return the code of a refusal, or the body without the instant at which it was computed."""
+        body = answer.json()
+        if answer.status_code == 200:
+            return {**body, "last_updated": None}
+        return body["code"] if "code" in body else body["error"]["code"]
 
     def agree(self) -> list[Any]:
         """Return what queries say; fail unless both processes say the same.
@@ -126,13 +140,18 @@ class Processes:
 @contextmanager
 def two_processes(config: Config, clock: MovableClock) -> Iterator[list[httpx.Client]]:
     """Run two processes whose computations are counted."""
-    compute = state.get_state
+    compute, show = state.get_state, branches.show
 
     async def count(*arguments: Any) -> state.State:
         COMPUTED["states"] += 1
         return await compute(*arguments)
 
+    async def count_shown(*arguments: Any) -> Any:
+        COMPUTED["classic"] += 1
+        return await show(*arguments)
+
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.setattr(state, "get_state", count)
+        patch.setattr(branches, "show", count_shown)
         apps = [create_app(config, product_parts(clock=clock)) for _ in range(2)]
         yield [stack.enter_context(in_process(app)) for app in apps]

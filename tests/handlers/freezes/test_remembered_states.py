@@ -139,6 +139,8 @@ def test_state_is_computed_once_in_every_process(processes: Processes) -> None:
     answers = processes.remember()
     assert [processes.ask(client) for client in processes.clients] == [answers, answers]
     assert COMPUTED["states"] == 0
+    of_frozen_branches = 2
+    assert COMPUTED["classic"] == 2 * of_frozen_branches
 
 
 @pytest.mark.slow(20)

@@ -313,8 +313,9 @@ async def _state(
 def lasts_until(
     now: datetime, rows: Sequence[Row], windows: Iterable[PlannedWindow], ends: Iterable[datetime] = ()
 ) -> datetime:
-    """Return until when what these rows say stays so: at most until a freeze ends, or the next of the windows starts."""
-    bounds = [row[name] for row in rows for name in ("facts_until", "starts_later") if row.get(name) is not None]
+    """Return until when what these rows say stays so: at most until a freeze ends, or one of the windows starts."""
+    found = (row.get(name) for row in rows for name in ("facts_until", "starts_later"))
+    bounds: list[datetime] = [bound for bound in found if bound is not None]
     return min([now + MAX_AGE, *ends, *(window.starts_at for window in windows), *bounds])
 
 

@@ -13,10 +13,11 @@ def get_overview(uow: UnitOfWork, *, counts_only: bool) -> object:
 
 
 def get_busy_days(
-    uow: UnitOfWork, first_day: str, last_day: str, timezone: str, repo: str | None, name: str | None
+    uow: UnitOfWork, first_day: str, last_day: str, timezone: str, *, list_freezes: bool, **filters: str | None
 ) -> object:
     """Return how many freezes and windows last on each day."""
-    return busy_days.busy_days(uow, first_day, last_day, timezone, repo, name)
+    wanted = busy_days.BusyDaysFilters(**filters)
+    return busy_days.busy_days(uow, first_day, last_day, timezone, wanted, list_freezes=list_freezes)
 
 
 def list_attention_items(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:

@@ -178,19 +178,24 @@ def _count_due(uow: UnitOfWork, branch_ids: Collection[str]) -> BlockingCounts:
 
 def _view(freeze: Freeze, counts: dict[str, int], blocking: BlockingCounts, now: datetime) -> dict[str, Any]:
     """Return a freeze; it is not shown as blocked or enforced while it is not, also before that is recorded."""
-    shown = {column.key: getattr(freeze, column.key) for column in Freeze.__table__.columns}
+    shown = without_targets(freeze, now)
     if not blocking.is_blocked:
         shown["blocked_at"] = None
     if not blocking.is_enforced:
         shown["enforced_at"] = None
+    shown["targets"] = {"total": sum(counts.values()), **counts, **counts_shown(blocking)}
+    shown["gaps"] = gaps_shown(blocking)
+    return shown
+
+
+def without_targets(freeze: Freeze, now: datetime) -> dict[str, Any]:
+    """Return the columns of a freeze, and its state; what depends on its targets is as it was recorded."""
+    shown = {column.key: getattr(freeze, column.key) for column in Freeze.__table__.columns}
     running = freeze.is_in_force(now)
     if not running and freeze.ended_at is None:
         # Its end has come and is not recorded yet: the view shows already what the sweep will record.
         shown |= ended_by_time(freeze)
-    shown["state"] = "in_force" if running else "ended"
-    shown["targets"] = {"total": sum(counts.values()), **counts, **counts_shown(blocking)}
-    shown["gaps"] = gaps_shown(blocking)
-    return shown
+    return {**shown, "state": "in_force" if running else "ended"}
 
 
 def ended_by_time(freeze: Freeze) -> dict[str, Any]:

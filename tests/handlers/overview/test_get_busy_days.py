@@ -52,6 +52,30 @@ class TestGetBusyDays:
         add(acme, session, hour(10), hour(11), occurrence_id=window.id, schedule_id=schedule.id, source="schedule")
         assert counted(viewer) == (1, [0, 1, 1, 0, 0, 0, 0])
 
+    def test_freezes_that_no_window_has_are_listed(self, acme: Tenant, session: Session, viewer: Caller) -> None:
+        schedule = factories.schedule(session, acme.organization, enabled=False)
+        window = factories.occurrence(session, schedule, starts_at=hour(10), ends_at=hour(11))
+        add(acme, session, hour(10), hour(11), occurrence_id=window.id, schedule_id=schedule.id, source="schedule")
+        add(acme, session, hour(12), None, reason="Until we know more")
+        add(acme, session, hour(11), hour(13), reason="Migration")
+        add(acme, session, hour(1), None, reason="Ends by itself", ends_at=hour(14))
+        add(acme, session, hour(16), None, reason="Later")
+        shown = viewer.get(PATH, **MARCH, listFreezes="true").json()["freezes"]
+        assert [(each["reason"], each["state"], each["endedAt"], each["endReason"]) for each in shown] == [
+            ("Ends by itself", "ended", "2026-03-14T12:00:00Z", "expired"),
+            ("Migration", "ended", "2026-03-13T12:00:00Z", "lifted"),
+            ("Until we know more", "in_force", None, None),
+        ]
+        assert viewer.get(PATH, **MARCH).json()["freezes"] == []
+
+    def test_listed_freeze_is_shown_as_by_itself(self, acme: Tenant, session: Session, viewer: Caller) -> None:
+        web = factories.branch(session, factories.repository(session, acme.organization, "acme/web"))
+        scope = {"type": "repositories", "repositories": [web.repository_id]}
+        freeze = factories.freeze(session, acme.organization, [web], started_at=hour(12), scope=scope)
+        [listed] = viewer.get(PATH, **MARCH, listFreezes="true").json()["freezes"]
+        shown = viewer.get(f"/v1/freezes/{freeze.id}").json()
+        assert listed == {name: shown[name] for name in listed}
+
     def test_windows_that_are_not_stored_yet_are_counted(self, acme: Tenant, session: Session, viewer: Caller) -> None:
         factories.schedule(session, acme.organization, planned_until=factories.now() + timedelta(days=90))
         year = factories.now().year + 1

@@ -2,15 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo
 
 from flask import Response, g, request
 
 from rules import web_addresses
-from rules.time.zones import zone_names
 from web.context import unknown_button
 from web.dashboard.page import DashboardPage, filters, redirect_with_notice
 from web.dashboard.planning.weeks import Entry, bounds_of, weeks_of
@@ -21,9 +19,6 @@ MONTH = re.compile(r"20[0-9]{2}-(0[1-9]|1[0-2])")
 _YEAR = re.compile(r"20[0-9]{2}")
 COLORS = 6
 """How many colours bars have; further schedules use them again."""
-_MAX_FREEZES = 300
-"""Freezes of a month that are read."""
-_PAGE = 100
 _FILTERS = ("name", "repo")
 
 
@@ -61,8 +56,7 @@ class Calendar(DashboardPage):
         wanted = request.args.get("month", "")
         month = date.fromisoformat(f"{wanted if MONTH.fullmatch(wanted) else f'{today:%Y-%m}'}-01")
         first, end = bounds_of(month)
-        entries, complete = self._entries(month, timezone, given)
-        more = 0 if complete else self._busy(first, end, timezone, given)["count"] - len(entries)
+        entries, count = self._entries(month, timezone, given)
         weeks = weeks_of(month, today, entries)
         window = request.args.get("window", "")
         values = {
@@ -76,7 +70,7 @@ class Calendar(DashboardPage):
             "here": _address(month, given),
             "opened": next((each for each in entries if each.kind == "window" and each.id == window), None),
             "entries": entries,
-            "more": max(0, more),
+            "more": max(0, count - sum(1 for each in entries if each.state != "skipped")),
             "listed": _listed_address(first, end, given),
             "count": sum(1 for each in entries if _in_month(each, month)),
         }
@@ -89,7 +83,7 @@ class Calendar(DashboardPage):
         timezone = g.member.settings["timezone"]
         year = int(request.args["year"])
         first, end = date(year, 1, 1), date(year + 1, 1, 1)
-        busy = self._busy(first, end, timezone, given)
+        [busy] = self.read_part(_busy_days(first, end, timezone, given))
         today = instant_in_zone(self.context.clock(), timezone).date()
         months = [date(year, number, 1) for number in range(1, 13)]
         return self.show(
@@ -104,38 +98,24 @@ class Calendar(DashboardPage):
             given=given,
         )
 
-    def _busy(self, first: date, end: date, timezone: str, given: Mapping[str, str]) -> Any:
-        """Return how many freezes and windows last on each day from the first to before the end."""
-        last = end - timedelta(days=1)
-        query = {"firstDay": first.isoformat(), "lastDay": last.isoformat(), "timezone": timezone, **given}
-        [found] = self.read_part(Call("get_busy_days", query=query))
-        return found
-
-    def _entries(self, month: date, timezone: str, given: Mapping[str, str]) -> tuple[list[Entry], bool]:
-        """Return what lasts in the weeks of a month, and whether that is everything."""
+    def _entries(self, month: date, timezone: str, given: Mapping[str, str]) -> tuple[list[Entry], int]:
+        """Return what is shown of the weeks of a month, and the number of all that lasts in them and is not skipped."""
         first, end = bounds_of(month)
-        bounds = [datetime.combine(day, time(), _zone(timezone)).astimezone(UTC) for day in (first, end)]
-        in_range: dict[str, str | int] = {
-            "inForceFrom": bounds[0].isoformat(),
-            "inForceTo": bounds[1].isoformat(),
-            "limit": _PAGE,
-        }
-        of_freezes = {"q" if name == "name" else name: text for name, text in given.items()}
         shown_days = {"month": f"{month:%Y-%m}", "wholeWeeks": "true", "timezone": timezone}
-        listed, calendar = self.read_part(
-            Call("list_freezes", query={**in_range, **of_freezes}),
+        busy, calendar = self.read_part(
+            _busy_days(first, end, timezone, {**given, "listFreezes": "true"}),
             Call("get_schedule_calendar", query={**shown_days, **given}),
         )
-        freezes = list(listed["data"])
-        while listed["nextCursor"] and len(freezes) < _MAX_FREEZES:
-            query = {**in_range, **of_freezes, "cursor": listed["nextCursor"]}
-            [listed] = self.read_part(Call("list_freezes", query=query))
-            freezes += listed["data"]
         windows = {each["id"]: each for day in calendar["days"] for each in day["occurrences"]}
-        shown = [*_windows(windows.values(), timezone), *_freezes(freezes, windows.values(), timezone)]
-        listed_all = all(day["count"] <= len(day["occurrences"]) for day in calendar["days"])
-        complete = listed["nextCursor"] is None and listed_all
-        return [each for each in shown if each.starts_at.date() < end and each.last_day(end) >= first], complete
+        shown = [*_windows(windows.values(), timezone), *_freezes(busy["freezes"], timezone)]
+        return [each for each in shown if each.starts_at.date() < end and each.last_day(end) >= first], busy["count"]
+
+
+def _busy_days(first: date, end: date, timezone: str, given: Mapping[str, str]) -> Call:
+    """Return the question how much lasts on each day from the first to before the end."""
+    last = end - timedelta(days=1)
+    query = {"firstDay": first.isoformat(), "lastDay": last.isoformat(), "timezone": timezone, **given}
+    return Call("get_busy_days", query=query)
 
 
 def _windows(windows: Iterable[Mapping[str, Any]], timezone: str) -> Iterator[Entry]:
@@ -144,25 +124,16 @@ def _windows(windows: Iterable[Mapping[str, Any]], timezone: str) -> Iterator[En
         yield Entry(each["id"], "window", each["scheduleName"], starts_at, ends_at, each["state"], each)
 
 
-def _freezes(
-    freezes: Iterable[Mapping[str, Any]], windows: Iterable[Mapping[str, Any]], timezone: str
-) -> Iterator[Entry]:
-    """Yield the freezes that are not those of windows that are shown."""
-    shown = {each["id"] for each in windows} | {each["freezeId"] for each in windows}
+def _freezes(freezes: Iterable[Mapping[str, Any]], timezone: str) -> Iterator[Entry]:
     for each in freezes:
-        if not shown & {each["id"], each["occurrenceId"]} - {None}:
-            end = each["endedAt"] or each["endsAt"]
-            state = "active" if each["state"] == "in_force" else "past"
-            ends_at = _local(end, timezone) if end else None
-            yield Entry(each["id"], "freeze", each["reason"], _local(each["startedAt"], timezone), ends_at, state, each)
+        end = each["endedAt"] or each["endsAt"]
+        state = "active" if each["state"] == "in_force" else "past"
+        ends_at = _local(end, timezone) if end else None
+        yield Entry(each["id"], "freeze", each["reason"], _local(each["startedAt"], timezone), ends_at, state, each)
 
 
 def _local(instant: str, timezone: str) -> datetime:
     return instant_in_zone(datetime.fromisoformat(instant), timezone)
-
-
-def _zone(timezone: str) -> ZoneInfo:
-    return ZoneInfo(timezone if timezone in zone_names() else "UTC")
 
 
 def _in_month(entry: Entry, month: date) -> bool:

@@ -69,6 +69,20 @@ class TestCalendar:
         shown = words(member("viewer").open("/calendar"))
         assert "1 entry; time zone UTC." in shown
 
+    def test_freeze_by_hand_is_shown_beside_any_number_of_windows_that_froze(self, member: Enter, acme: Scene) -> None:
+        start = datetime(2026, 3, 2, 9, tzinfo=UTC)
+        ended = {"ended_at": start + timedelta(hours=1), "end_reason": "lifted", "ended_by": factories.SYSTEM}
+        factories.freeze(acme.session, acme.organization, [], reason="Migration of March", started_at=start, **ended)
+        schedule = factories.schedule(acme.session, acme.organization, name="Deploys", enabled=False)
+        for number in range(301):
+            at = start + timedelta(days=1, hours=number)
+            window = factories.occurrence(acme.session, schedule, starts_at=at, ends_at=at + timedelta(minutes=30))
+            of_window = {"occurrence_id": window.id, "schedule_id": schedule.id, "source": "schedule"}
+            done = {**ended, "ended_at": at + timedelta(minutes=30), "end_reason": "schedule_ended"}
+            factories.freeze(acme.session, acme.organization, [], started_at=at, **of_window, **done)
+        page = member("viewer").open("/calendar", month="2026-03")
+        assert "</span> Migration of March</button>" in page.answer.text
+
     def test_day_of_the_calendar_starts_a_plan(self, member: Enter, acme: Scene) -> None:
         page = member("member").open("/calendar", month="2027-04")
         assert "/freezes/new?from=2027-04-28" in page.addresses

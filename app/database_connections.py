@@ -37,6 +37,9 @@ ANSWER_TIMEOUT_SECONDS = STATEMENT_TIMEOUT_SECONDS + 5.0
 """No operation waits for longer, also if PostgreSQL answers others: it would have ended the statement before."""
 MAX_PREPARED_STATEMENTS = 300
 """Of a connection: enough for what a process usually runs, so that none is prepared again and again."""
+PREPARED_AFTER = 1
+"""How often a statement runs on a connection before it is prepared. PostgreSQL plans each of these runs, and the five
+after them: the first pages of a new process take longest for that."""
 _MIGRATE = "run `python -m app migrate`"
 TOO_OLD = f"older than release {FIRST_RELEASE}: upgrade to release {FIRST_RELEASE} first, then to this one"
 _TAKE_ROLE: LiteralString = "SELECT set_config('role', %s, true)"
@@ -146,6 +149,7 @@ def open_connection(
     try:
         connection.detector, connection.answer_timeout = detector, answer_timeout
         connection.prepared_max = MAX_PREPARED_STATEMENTS
+        connection.prepare_threshold = PREPARED_AFTER
         if has_tracer():
             connection.cursor_factory = ReportingCursor
         _verify(connection, role, accept_newer=accept_newer)

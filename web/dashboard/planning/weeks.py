@@ -77,11 +77,12 @@ class Week:
 def weeks_of(month: date, today: date, entries: Iterable[Entry]) -> list[Week]:
     """Return the weeks of a month from Monday on, with the days of its neighbours that complete them."""
     first, end = bounds_of(month)
-    known = sorted(entries, key=lambda each: (each.starts_at, -_length(each, end), each.id))
+    lasting = [(each, each.starts_at.date(), each.last_day(end)) for each in entries]
+    lasting.sort(key=lambda each: (each[0].starts_at, each[1] - each[2], each[0].id))
     weeks = []
     while first < end:
         days = [Day(day, day.month == month.month, day == today) for day in (first + n * _DAY for n in range(7))]
-        weeks.append(_week(days, known, end))
+        weeks.append(_week(days, lasting))
         first += 7 * _DAY
     return weeks
 
@@ -93,16 +94,16 @@ def bounds_of(month: date) -> tuple[date, date]:
     return first, after + (-after.weekday() % 7) * _DAY
 
 
-def _week(days: list[Day], entries: Sequence[Entry], beyond: date) -> Week:
+def _week(days: list[Day], lasting: Sequence[tuple[Entry, date, date]]) -> Week:
+    """Return a week of entries with the first and the last day of each, in the order in which they get lanes."""
     first, last = days[0].date, days[-1].date
     lanes: list[list[Bar]] = []
     hidden = [0] * 7
-    for entry in entries:
-        ends = entry.last_day(beyond)
-        if entry.starts_at.date() > last or ends < first:
+    for entry, begins, ends in lasting:
+        if begins > last or ends < first:
             continue
-        start, stop = max(entry.starts_at.date(), first), min(ends, last)
-        bar = Bar(entry, (start - first).days, (stop - start).days + 1, entry.starts_at.date() >= first, ends <= last)
+        start, stop = max(begins, first), min(ends, last)
+        bar = Bar(entry, (start - first).days, (stop - start).days + 1, begins >= first, ends <= last)
         lane = next((each for each in lanes if each[-1].first + each[-1].days <= bar.first), None)
         if lane is not None:
             lane.append(bar)
@@ -121,7 +122,3 @@ def _cells(bars: Sequence[Bar], days: Sequence[Day]) -> list[Cell]:
         cells += [*days[number : bar.first], bar]
         number = bar.first + bar.days
     return [*cells, *days[number:]]
-
-
-def _length(entry: Entry, beyond: date) -> int:
-    return (entry.last_day(beyond) - entry.starts_at.date()).days

@@ -24,8 +24,8 @@ NEW = "eve.baker@example.com"
 
 
 @pytest.fixture
-def user(session: Session, acme: Tenant) -> User:
-    return account(session, "Eve", acme.organization)
+def user(acme: Tenant) -> User:
+    return account(acme.session, "Eve", acme.organization)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def mailed(session: Session, address: str) -> list[str]:
     ],
 )
 def test_account_is_changed_by_sessions_of_the_person_alone(
-    visitor: Client, session: Session, acme: Tenant, user: User, operation: str, body: Any
+    visitor: Client, acme: Tenant, user: User, operation: str, body: Any
 ) -> None:
     path = f"/api/auth/{operation}"
     refusal(visitor.post(path, body), 401, "missing_credentials")
@@ -77,13 +77,11 @@ class TestChangeName:
             assert (answer.status_code, answer.json()["name"], answer.json()["id"]) == (200, "Eve Baker", user.id)
         assert entries(acme) == [("user.renamed", {"before": {"name": user.name}, "after": {"name": "Eve Baker"}})]
 
-    def test_entry_of_a_name_that_another_has_names_the_address(
-        self, eve: Client, user: User, session: Session, acme: Tenant
-    ) -> None:
-        account(session, "Ada", acme.organization).name = "Ada Byron"
-        session.flush()
+    def test_entry_of_a_name_that_another_has_names_the_address(self, eve: Client, user: User, acme: Tenant) -> None:
+        account(acme.session, "Ada", acme.organization).name = "Ada Byron"
+        acme.session.flush()
         assert eve.auth("change-name", name="ada byron").status_code == 200
-        renamed = session.scalars(select(AuditEntry).where(AuditEntry.action == "user.renamed")).one()
+        renamed = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "user.renamed")).one()
         assert renamed.actor["name"] == f"ada byron ({user.email})"
 
 
@@ -94,29 +92,29 @@ class TestChangePassword:
         assert visitor.sign_in(user.email, OTHER).status_code == 200
 
     def test_new_password_ends_all_that_the_old_one_gave_but_this_session(
-        self, eve: Client, visitor: Client, session: Session, user: User, acme: Tenant
+        self, eve: Client, visitor: Client, user: User, acme: Tenant
     ) -> None:
         other = visitor.signed_in(user)
         before = other.jwt()
-        grant = factories.connection(session, user, acme.organization)
-        reset, pending = (one_time_token(session, purpose, user.id) for purpose in ("reset_password", "change_email"))
+        grant = factories.connection(acme.session, user, acme.organization)
+        reset, pending = (
+            one_time_token(acme.session, purpose, user.id) for purpose in ("reset_password", "change_email")
+        )
         assert eve.auth("change-password", currentPassword=PASSWORD, password=OTHER).status_code == 204
         assert eve.calls() == 200
         refusal(other.get("/api/auth/token"), 401, "invalid_token")
         refusal(eve.ask(before), 401, "invalid_token")
         refusal(visitor.auth("reset-password", token=reset, password=PASSWORD), 404, "not_found")
         refusal(eve.auth("confirm-email", token=pending), 404, "not_found")
-        session.expire_all()
-        assert session.get_one(OAuthGrant, grant.id).revoked_why == "password_changed"
+        acme.session.expire_all()
+        assert acme.session.get_one(OAuthGrant, grant.id).revoked_why == "password_changed"
         assert entries(acme) == [("user.password_changed", {})]
-        assert mailed(session, user.email) == ["password_changed"]
+        assert mailed(acme.session, user.email) == ["password_changed"]
 
-    def test_wrong_password_changes_nothing(
-        self, eve: Client, visitor: Client, session: Session, user: User, acme: Tenant
-    ) -> None:
+    def test_wrong_password_changes_nothing(self, eve: Client, visitor: Client, user: User, acme: Tenant) -> None:
         refusal(eve.auth("change-password", currentPassword=WRONG, password=OTHER), 403, "wrong_password")
         refusal(eve.auth("change-password", currentPassword=PASSWORD, password="password12"), 422, "weak_password")
-        assert (entries(acme), mailed(session, user.email), eve.calls()) == ([], [], 200)
+        assert (entries(acme), mailed(acme.session, user.email), eve.calls()) == ([], [], 200)
         assert visitor.sign_in(user.email).status_code == 200
 
     def test_guesses_of_a_session_are_limited_and_lock_no_other_out(
@@ -144,17 +142,17 @@ class TestChangePassword:
 
 class TestChangeEmail:
     def test_address_changes_with_the_confirmed_link(
-        self, eve: Client, visitor: Client, session: Session, user: User, acme: Tenant
+        self, eve: Client, visitor: Client, user: User, acme: Tenant
     ) -> None:
         before = user.email
         answer = eve.auth("change-email", email=NEW.upper(), password=PASSWORD)
         assert (answer.status_code, answer.json()) == (202, {"email": NEW.upper()})
-        assert mails_to(session, before)[0][1]["address"] == NEW
+        assert mails_to(acme.session, before)[0][1]["address"] == NEW
         assert visitor.sign_in(before).status_code == 200
         visitor.http.cookies.clear()
-        confirmed = eve.auth("confirm-email", token=link(session, NEW))
+        confirmed = eve.auth("confirm-email", token=link(acme.session, NEW))
         assert (confirmed.status_code, confirmed.json()["email"]) == (200, NEW)
-        assert (mailed(session, before), mailed(session, NEW)) == (
+        assert (mailed(acme.session, before), mailed(acme.session, NEW)) == (
             ["email_change_requested", "email_changed"],
             ["change_email"],
         )
@@ -162,7 +160,7 @@ class TestChangeEmail:
         assert entries(acme) == [("user.email_change_requested", {}), ("user.email_changed", changed)]
         refusal(visitor.sign_in(before), 401, "wrong_credentials")
         assert visitor.sign_in(NEW).status_code == 200
-        refusal(eve.auth("confirm-email", token=link(session, NEW)), 404, "not_found")
+        refusal(eve.auth("confirm-email", token=link(acme.session, NEW)), 404, "not_found")
 
     def test_link_is_confirmed_by_the_person_who_requested_it_alone(
         self, eve: Client, visitor: Client, session: Session, user: User
@@ -229,9 +227,9 @@ class TestChangeEmail:
 
 class TestSignOutEverywhere:
     def test_sign_out_everywhere_ends_all_sessions_of_the_person(
-        self, eve: Client, visitor: Client, session: Session, user: User, acme: Tenant
+        self, eve: Client, visitor: Client, user: User, acme: Tenant
     ) -> None:
-        other, ada = visitor.signed_in(user), visitor.signed_in(account(session, "Ada", acme.organization))
+        other, ada = visitor.signed_in(user), visitor.signed_in(account(acme.session, "Ada", acme.organization))
         before = other.jwt()
         answer = eve.post("/api/auth/sign-out-everywhere")
         assert answer.status_code == 204
@@ -240,9 +238,9 @@ class TestSignOutEverywhere:
             refusal(one.get("/api/auth/token"), 401, "invalid_token")
         refusal(ada.ask(before), 401, "invalid_token")
         assert ada.calls() == 200
-        session.expire_all()
+        acme.session.expire_all()
         open_ones = select(func.count()).where(LoginSession.user_id == user.id, LoginSession.revoked_at.is_(None))
-        assert session.scalar(open_ones) == 0
+        assert acme.session.scalar(open_ones) == 0
         assert entries(acme) == [("user.signed_out", {})]
 
     def test_concurrent_sign_outs_everywhere_end_all_sessions(self, eve: Client, visitor: Client, user: User) -> None:
@@ -252,24 +250,24 @@ class TestSignOutEverywhere:
 
 
 class TestLeaveOrganization:
-    def test_member_leaves_the_active_organization_only(
-        self, visitor: Client, session: Session, acme: Tenant, globex: Tenant
-    ) -> None:
-        user = account(session, "Eve", acme.organization, globex.organization)
+    def test_member_leaves_the_active_organization_only(self, visitor: Client, acme: Tenant, globex: Tenant) -> None:
+        user = account(acme.session, "Eve", acme.organization, globex.organization)
         eve = visitor.signed_in(user)
         refusal(eve.post("/api/auth/org/leave"), 403, "no_organization_selected")
         eve.auth("org/set-active", organizationId=acme.id)
-        before, grant = eve.jwt(), factories.connection(session, user, acme.organization)
+        before, grant = eve.jwt(), factories.connection(acme.session, user, acme.organization)
         assert eve.post("/api/auth/org/leave").status_code == 204
         assert eve.ask(before).status_code in {401, 403}
-        session.expire_all()
-        left = session.scalars(select(Membership.organization_id).where(Membership.user_id == user.id)).all()
+        acme.session.expire_all()
+        left = acme.session.scalars(select(Membership.organization_id).where(Membership.user_id == user.id)).all()
         assert left == [globex.id]
-        assert session.get_one(OAuthGrant, grant.id).revoked_why == "member_removed"
+        assert acme.session.get_one(OAuthGrant, grant.id).revoked_why == "member_removed"
         assert entries(acme) == [("member.left", {"before": {"role": "member"}, "after": None})]
 
-    def test_only_owner_cannot_leave(self, visitor: Client, session: Session, acme: Tenant) -> None:
-        owners = [visitor.signed_in(account(session, name, acme.organization, role="owner")) for name in ("Ann", "Bea")]
+    def test_only_owner_cannot_leave(self, visitor: Client, acme: Tenant) -> None:
+        owners = [
+            visitor.signed_in(account(acme.session, name, acme.organization, role="owner")) for name in ("Ann", "Bea")
+        ]
         answers = at_once(*(lambda one=one: one.post("/api/auth/org/leave") for one in owners))
         assert sorted(one.status_code for one in answers) == [204, 409]
         [stays] = [one for one, answer in zip(owners, answers, strict=True) if answer.status_code == 409]

@@ -151,13 +151,7 @@ class TestStart:
         ],
     )
     def test_freeze_is_shown_with_whether_it_is_enforced_and_why_not(
-        self,
-        freeze: Command,
-        acme: Tenant,
-        web: WatchedBranch,
-        rules: dict[str, Any],
-        column: str,
-        lines: list[str],
+        self, freeze: Command, acme: Tenant, web: WatchedBranch, rules: dict[str, Any], column: str, lines: list[str]
     ) -> None:
         factories.branch_enforcement(acme.session, web, **rules)
         at = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
@@ -256,9 +250,9 @@ class TestLift:
 
 class TestExceptions:
     def test_pull_request_is_explained_requested_and_decided(
-        self, freeze: Command, acme: Tenant, session: Session, web: WatchedBranch
+        self, freeze: Command, acme: Tenant, web: WatchedBranch
     ) -> None:
-        pull = factories.pull_request(session, session.get_one(Repository, web.repository_id))
+        pull = factories.pull_request(acme.session, acme.session.get_one(Repository, web.repository_id))
         reference = f"acme/web#{pull.number}"
         row = factories.freeze(acme.session, acme.organization, [web], reason="Migration")
         explained = freeze("why", reference)
@@ -280,12 +274,10 @@ class TestExceptions:
 
 
 class TestViews:
-    def test_preview_schedules_and_audit_are_shown(
-        self, freeze: Command, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
+    def test_preview_schedules_and_audit_are_shown(self, freeze: Command, acme: Tenant, web: WatchedBranch) -> None:
         covered = freeze("preview", "acme/*", "!acme/docs")
         assert covered.stdout.splitlines()[-1].split() == ["acme/web", "main"]
-        schedule = factories.schedule(session, acme.organization, name="Weekends")
+        schedule = factories.schedule(acme.session, acme.organization, name="Weekends")
         assert schedule.id in freeze("schedules", "list").stdout
         by_name, by_id = freeze("schedules", "show", "Weekends"), freeze("schedules", "show", schedule.id)
         assert by_name.stdout == by_id.stdout
@@ -307,12 +299,12 @@ class TestViews:
 
 class TestSignIn:
     @pytest.fixture
-    def person(self, freeze: Command, session: Session, http: httpx.Client, acme: Tenant) -> Caller:
+    def person(self, freeze: Command, http: httpx.Client, acme: Tenant) -> Caller:
         """Return a member who is asked to approve, without a key in the environment."""
-        user = factories.user(session)
-        factories.membership(session, acme.organization, user)
+        user = factories.user(acme.session)
+        factories.membership(acme.session, acme.organization, user)
         freeze.environment["FREEZE_KEY"] = None
-        return signed_in(session, http, user, acme.organization)
+        return signed_in(acme.session, http, user, acme.organization)
 
     def test_person_signs_in_and_out(
         self, freeze: Command, person: Caller, session: Session, web: WatchedBranch, redis: Redis

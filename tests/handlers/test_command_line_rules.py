@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from tests import factories
@@ -49,17 +48,17 @@ def freeze(acme: Tenant, served: str, tmp_path: Path) -> Command:
 
 
 class TestRules:
-    def test_rule_is_shown_in_words_by_id_and_name(self, freeze: Command, acme: Tenant, session: Session) -> None:
-        rule = factories.exception_rule(session, acme.organization, name="Docs", allow=ALLOW, per_freeze=20)
+    def test_rule_is_shown_in_words_by_id_and_name(self, freeze: Command, acme: Tenant) -> None:
+        rule = factories.exception_rule(acme.session, acme.organization, name="Docs", allow=ALLOW, per_freeze=20)
         for reference in (rule.id, "docs"):
             first, *lines = freeze("rules", "show", reference).stdout.splitlines(keepends=True)
             assert first == f"{rule.id}  Docs  on\n"
             assert "".join(line for line in lines if not line.startswith("  by ")) == SHOWN
         assert freeze.json("rules", "show", "Docs")["allow"] == ALLOW
 
-    def test_rules_are_listed(self, freeze: Command, acme: Tenant, session: Session) -> None:
+    def test_rules_are_listed(self, freeze: Command, acme: Tenant) -> None:
         assert freeze("rules", "list").stdout == "No rules.\n"
-        rule = factories.exception_rule(session, acme.organization, name="Docs", enabled=False)
+        rule = factories.exception_rule(acme.session, acme.organization, name="Docs", enabled=False)
         [_titles, line] = freeze("rules", "list").stdout.splitlines()
         assert line.split()[:3] == [rule.id, "Docs", "off"]
 
@@ -70,14 +69,14 @@ class TestRules:
 
 class TestPreviews:
     @pytest.fixture
-    def pull(self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch) -> str:
+    def pull(self, acme: Tenant, repository: Repository, web: WatchedBranch) -> str:
         """Return the name of an open pull request that changes one file of code."""
-        pull = opened(acme, session, repository, "src/app.py")
-        session.commit()
+        pull = opened(acme, acme.session, repository, "src/app.py")
+        acme.session.commit()
         return f"acme/web#{pull.number}"
 
-    def test_rule_is_previewed(self, freeze: Command, acme: Tenant, session: Session, pull: str) -> None:
-        factories.exception_rule(session, acme.organization, name="Docs")
+    def test_rule_is_previewed(self, freeze: Command, acme: Tenant, pull: str) -> None:
+        factories.exception_rule(acme.session, acme.organization, name="Docs")
         summary, _titles, line = freeze("rules", "preview", "Docs").stdout.splitlines()
         assert summary == "0 of 1 open pull requests would be let in."
         assert line.split()[:2] == [pull, "no"]

@@ -4,7 +4,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from models.schedules import Schedule
@@ -52,22 +51,22 @@ class TestSchedules:
         assert freeze("schedules", "resume", nights).stdout.startswith(f"{nights}  Nights  on\n")
 
     def test_paused_schedule_names_the_freeze_that_goes_on(
-        self, freeze: Command, acme: Tenant, session: Session, web: WatchedBranch
+        self, freeze: Command, acme: Tenant, web: WatchedBranch
     ) -> None:
-        schedule: Schedule = factories.schedule(session, acme.organization, name="Weekends")
+        schedule: Schedule = factories.schedule(acme.session, acme.organization, name="Weekends")
         columns = {"source": "schedule", "schedule_id": schedule.id}
         ends_at = factories.now() + timedelta(hours=1)
-        row = factories.freeze(session, acme.organization, [web], ends_at=ends_at, **columns)
+        row = factories.freeze(acme.session, acme.organization, [web], ends_at=ends_at, **columns)
         assert f"  in force    {row.id}, until " in freeze("schedules", "pause", "Weekends").stdout
 
 
 class TestTargets:
     def test_targets_say_whether_each_branch_is_blocked(
-        self, freeze: Command, acme: Tenant, session: Session, web: WatchedBranch
+        self, freeze: Command, acme: Tenant, web: WatchedBranch
     ) -> None:
-        other = factories.branch(session, session.get_one(Repository, web.repository_id), "next")
-        factories.branch_enforcement(session, web)
-        row = factories.freeze(session, acme.organization, [web, other])
+        other = factories.branch(acme.session, acme.session.get_one(Repository, web.repository_id), "next")
+        factories.branch_enforcement(acme.session, web)
+        row = factories.freeze(acme.session, acme.organization, [web, other])
         shown = freeze("targets", row.id)
         lines = {line.split()[0]: line for line in shown.stdout.splitlines()[1:]}
         assert set(lines) == {"acme/web:main", "acme/web:next"}, shown.output
@@ -78,10 +77,10 @@ class TestTargets:
 
 class TestExceptions:
     def test_exception_that_was_granted_at_once_says_by_whom(
-        self, freeze: Command, acme: Tenant, session: Session, web: WatchedBranch
+        self, freeze: Command, acme: Tenant, web: WatchedBranch
     ) -> None:
-        pull = factories.pull_request(session, session.get_one(Repository, web.repository_id))
-        factories.freeze(session, acme.organization, [web])
+        pull = factories.pull_request(acme.session, acme.session.get_one(Repository, web.repository_id))
+        factories.freeze(acme.session, acme.organization, [web])
         granted = freeze("allow", f"acme/web#{pull.number}", "-r", "Hotfix of payments", "--utc")
         assert granted.exit_code == 0, granted.output
         assert "Hotfix of payments  pipeline  20" in granted.stdout

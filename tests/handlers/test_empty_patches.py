@@ -1,7 +1,6 @@
 """A `PATCH` without changes: 200, nothing changes, and no audit entry."""
 
 import pytest
-from sqlalchemy.orm import Session
 
 from schemas.contract import load_contract
 from tests import factories
@@ -25,19 +24,19 @@ CASES = [(operation, body) for operation in PATHS for body in EMPTY[: 2 if opera
 
 
 @pytest.fixture
-def ids(acme: Tenant, session: Session) -> dict[str, str]:
+def ids(acme: Tenant) -> dict[str, str]:
     """Return the id of one object for each path."""
-    branch = factories.branch(session, acme.repository("web"))
-    grace = factories.user(session)
-    factories.membership(session, acme.organization, grace, "member")
+    branch = factories.branch(acme.session, acme.repository("web"))
+    grace = factories.user(acme.session)
+    factories.membership(acme.session, acme.organization, grace, "member")
     return {
         "userId": grace.id,
         "repoId": branch.repository_id,
         "branchId": branch.id,
-        "scheduleId": factories.schedule(session, acme.organization).id,
-        "ruleId": factories.exception_rule(session, acme.organization).id,
-        "slackSubscriptionId": factories.slack_subscription(session, acme.organization).id,
-        "webhookId": factories.webhook(session, acme.organization).id,
+        "scheduleId": factories.schedule(acme.session, acme.organization).id,
+        "ruleId": factories.exception_rule(acme.session, acme.organization).id,
+        "slackSubscriptionId": factories.slack_subscription(acme.session, acme.organization).id,
+        "webhookId": factories.webhook(acme.session, acme.organization).id,
     }
 
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from sqlalchemy.orm import Session
 
 from models.notifications import NotificationDestination
 from tests import factories
@@ -35,14 +34,14 @@ RESOURCES = {
 
 
 @pytest.fixture(params=RESOURCES)
-def resource(request: pytest.FixtureRequest, acme: Tenant, session: Session) -> Resource:
+def resource(request: pytest.FixtureRequest, acme: Tenant) -> Resource:
     found = RESOURCES[request.param]
-    session.add(NotificationDestination(id=acme.id, organization_id=acme.id, channel="mail", sequence=0))
-    session.flush()
+    acme.session.add(NotificationDestination(id=acme.id, organization_id=acme.id, channel="mail", sequence=0))
+    acme.session.flush()
     ids = {
-        "repository": factories.repository(session, acme.organization, "acme/settings").id,
-        "webhook": factories.webhook(session, acme.organization).id,
-        "schedule": factories.schedule(session, acme.organization).id,
+        "repository": factories.repository(acme.session, acme.organization, "acme/settings").id,
+        "webhook": factories.webhook(acme.session, acme.organization).id,
+        "schedule": factories.schedule(acme.session, acme.organization).id,
     }
     return found._replace(path=found.path.format(**ids))
 

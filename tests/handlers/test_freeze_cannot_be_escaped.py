@@ -8,7 +8,6 @@ from functools import partial
 import httpx
 import pytest
 from sqlalchemy import text
-from sqlalchemy.orm import Session
 
 from models.freezes import Freeze
 from models.repositories import Repository, WatchedBranch
@@ -47,11 +46,11 @@ class Frozen:
 
 
 @pytest.fixture
-def frozen(acme: Tenant, session: Session) -> Frozen:
+def frozen(acme: Tenant) -> Frozen:
     web = acme.repository("web", "release/1", auto_watch=["release/*"])
-    branch = factories.branch(session, web, "release/1")
+    branch = factories.branch(acme.session, web, "release/1")
     scope = {"type": "glob", "patterns": ["acme/w*"], "branches": ["release/*"]}
-    freeze = factories.freeze(session, acme.organization, [branch], scope=scope)
+    freeze = factories.freeze(acme.session, acme.organization, [branch], scope=scope)
     return Frozen(acme, web, branch, freeze)
 
 
@@ -117,11 +116,11 @@ def do_something(key: Caller, repositories: list[str], chance: random.Random) ->
 
 
 @pytest.mark.slow(7)
-def test_concurrent_operations_never_leave_a_branch_outside_a_freeze(acme: Tenant, session: Session) -> None:
+def test_concurrent_operations_never_leave_a_branch_outside_a_freeze(acme: Tenant) -> None:
     seed = chosen_seed()
     rows = [acme.repository(f"r{number}", "release/1") for number in range(4)]
     for row in rows:
-        factories.branch(session, row)
+        factories.branch(acme.session, row)
     key, repositories = acme.key(), [row.id for row in rows]
 
     def person(number: int) -> set[int]:
@@ -130,5 +129,5 @@ def test_concurrent_operations_never_leave_a_branch_outside_a_freeze(acme: Tenan
 
     statuses = set().union(*at_once(*[partial(person, number) for number in range(6)]))
     assert statuses <= {200, 201, 204, 404, 409, 422}
-    assert session.execute(text(SLIPPED)).all() == []
-    assert session.execute(text(MISSED)).all() == []
+    assert acme.session.execute(text(SLIPPED)).all() == []
+    assert acme.session.execute(text(MISSED)).all() == []

@@ -34,16 +34,10 @@ def look_up(acme: Tenant) -> Shown:
 
 class TestVerdictExplanation:
     def test_explanation_names_each_freeze_with_its_exception(
-        self,
-        acme: Tenant,
-        session: Session,
-        web: WatchedBranch,
-        pull: PullRequest,
-        freeze: Freeze,
-        look_up: Shown,
+        self, acme: Tenant, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
     ) -> None:
-        later = factories.freeze(session, acme.organization, [web], reason="Audit week", exceptions_allowed=False)
-        made = factories.exception(session, freeze, pull, web)
+        later = factories.freeze(acme.session, acme.organization, [web], reason="Audit week", exceptions_allowed=False)
+        made = factories.exception(acme.session, freeze, pull, web)
         shown = look_up()
         assert [(each["id"], each["exceptionId"], each["exceptionsAllowed"]) for each in shown["freezes"]] == [
             (freeze.id, made.id, True),
@@ -87,46 +81,46 @@ class TestVerdictExplanation:
         assert [each["headSha"] for each in shown["exceptions"]] == ["0" * 40]
 
     def test_exception_of_an_ended_freeze_is_not_shown(
-        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
+        self, acme: Tenant, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
     ) -> None:
-        over = factories.freeze(session, acme.organization, [web], ended_at=factories.now())
-        factories.exception(session, over, pull, web)
+        over = factories.freeze(acme.session, acme.organization, [web], ended_at=factories.now())
+        factories.exception(acme.session, over, pull, web)
         assert look_up()["exceptions"] == []
 
 
 class TestNextChange:
     def test_exception_that_outlives_its_freeze_changes_nothing(
-        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
+        self, acme: Tenant, web: WatchedBranch, pull: PullRequest, look_up: Shown
     ) -> None:
         end = factories.now() + HOUR
-        short = factories.freeze(session, acme.organization, [web], ends_at=end)
-        factories.exception(session, short, pull, web, expires_at=end + HOUR)
+        short = factories.freeze(acme.session, acme.organization, [web], ends_at=end)
+        factories.exception(acme.session, short, pull, web, expires_at=end + HOUR)
         shown = look_up()
         assert (shown["verdict"], shown["nextChangeAt"]) == ("allowed", None)
         assert (shown["frozen"], shown["frozenUntil"]) == (True, reported(end))
         assert shown["check"]["title"] == "Allowed by an exception until the freeze ends"
 
     def test_exception_allows_until_a_window_follows(
-        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
+        self, acme: Tenant, web: WatchedBranch, pull: PullRequest, look_up: Shown
     ) -> None:
         end = factories.now() + HOUR
-        short = factories.freeze(session, acme.organization, [web], ends_at=end)
-        factories.exception(session, short, pull, web, expires_at=end + HOUR)
-        following = factories.schedule(session, acme.organization)
-        factories.occurrence(session, following, starts_at=end, ends_at=end + 2 * HOUR)
+        short = factories.freeze(acme.session, acme.organization, [web], ends_at=end)
+        factories.exception(acme.session, short, pull, web, expires_at=end + HOUR)
+        following = factories.schedule(acme.session, acme.organization)
+        factories.occurrence(acme.session, following, starts_at=end, ends_at=end + 2 * HOUR)
         shown = look_up()
         assert (shown["frozenUntil"], shown["nextChangeAt"]) == (reported(end + 2 * HOUR), reported(end))
         assert shown["check"]["title"] == f"Allowed by an exception until {end:%Y-%m-%d %H:%M} UTC"
 
     def test_blocked_pull_request_stays_blocked_while_planned_windows_follow(
-        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
+        self, acme: Tenant, web: WatchedBranch, pull: PullRequest, look_up: Shown
     ) -> None:
         end = factories.now() + HOUR
-        factories.freeze(session, acme.organization, [web], ends_at=end)
-        schedule = factories.schedule(session, acme.organization)
+        factories.freeze(acme.session, acme.organization, [web], ends_at=end)
+        schedule = factories.schedule(acme.session, acme.organization)
         for start in (end, end + HOUR, end + 3 * HOUR):
-            factories.occurrence(session, schedule, starts_at=start)
-        factories.occurrence(session, schedule, starts_at=end + 2 * HOUR, skip_reason="asked")
+            factories.occurrence(acme.session, schedule, starts_at=start)
+        factories.occurrence(acme.session, schedule, starts_at=end + 2 * HOUR, skip_reason="asked")
         shown = look_up()
         assert shown["nextChangeAt"] == reported(end + 2 * HOUR)
         until = f"{end + 2 * HOUR:%Y-%m-%d %H:%M} UTC"
@@ -170,8 +164,8 @@ class TestExplainedCheck:
 
 
 def test_list_pull_requests_explains_like_the_lookup(
-    acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
+    acme: Tenant, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
 ) -> None:
-    factories.exception(session, freeze, pull, web, expires_at=factories.now() + HOUR)
+    factories.exception(acme.session, freeze, pull, web, expires_at=factories.now() + HOUR)
     [listed] = acme.key("freeze:read").get("/v1/repos/acme%2Fweb/pulls", verdict="allowed").json()["data"]
     assert listed == look_up()

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
@@ -12,9 +11,9 @@ from tests.handlers.callers import Tenant
 
 
 @pytest.fixture
-def web(acme: Tenant, session: Session, repository: Repository) -> WatchedBranch:
-    branch = factories.branch(session, repository)
-    factories.freeze(session, acme.organization, [branch])
+def web(acme: Tenant, repository: Repository) -> WatchedBranch:
+    branch = factories.branch(acme.session, repository)
+    factories.freeze(acme.session, acme.organization, [branch])
     return branch
 
 
@@ -36,28 +35,26 @@ def check(acme: Tenant) -> dict[str, Any]:
 
 
 def test_unconfirmed_success_is_not_shown_as_a_written_failure(
-    acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest
+    acme: Tenant, web: WatchedBranch, pull: PullRequest
 ) -> None:
-    factories.head_check(session, web, pull.head_sha, "failure", evaluation=0, unconfirmed=True)
+    factories.head_check(acme.session, web, pull.head_sha, "failure", evaluation=0, unconfirmed=True)
     assert check(acme) == {"state": "pending", "conclusion": None, "writtenAt": None}
 
 
 def test_head_is_not_blocked_while_its_failure_is_unconfirmed(
-    acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest
+    acme: Tenant, web: WatchedBranch, pull: PullRequest
 ) -> None:
-    factories.branch_enforcement(session, web)
-    row = factories.head_check(session, web, pull.head_sha, "failure", unconfirmed=True)
+    factories.branch_enforcement(acme.session, web)
+    row = factories.head_check(acme.session, web, pull.head_sha, "failure", unconfirmed=True)
     assert blocking(acme) == "not_blocked"
     row.unconfirmed = False
-    session.flush()
+    acme.session.flush()
     assert blocking(acme) == "blocked"
 
 
-def test_recorded_failure_is_pending_while_unconfirmed(
-    acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest
-) -> None:
-    row = factories.head_check(session, web, pull.head_sha, "failure", unconfirmed=True)
+def test_recorded_failure_is_pending_while_unconfirmed(acme: Tenant, web: WatchedBranch, pull: PullRequest) -> None:
+    row = factories.head_check(acme.session, web, pull.head_sha, "failure", unconfirmed=True)
     assert check(acme)["state"] == "pending"
     row.unconfirmed = False
-    session.flush()
+    acme.session.flush()
     assert check(acme)["state"] == "written"

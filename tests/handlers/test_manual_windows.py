@@ -28,8 +28,8 @@ REASON = "The release was moved to this weekend"
 
 
 @pytest.fixture
-def schedule(acme: Tenant, session: Session, web: WatchedBranch) -> Schedule:
-    return factories.schedule(session, acme.organization)
+def schedule(acme: Tenant, web: WatchedBranch) -> Schedule:
+    return factories.schedule(acme.session, acme.organization)
 
 
 @pytest.fixture
@@ -51,9 +51,9 @@ def has_started(acme: Tenant, session: Session, schedule: Schedule, web: Watched
 
 
 @pytest.fixture
-def active(acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch) -> Freeze:
+def active(acme: Tenant, schedule: Schedule, web: WatchedBranch) -> Freeze:
     """Return the freeze of the schedule's window that is in force."""
-    return has_started(acme, session, schedule, web)
+    return has_started(acme, acme.session, schedule, web)
 
 
 def test_freeze_of_a_window_has_the_public_text_of_its_schedule(
@@ -75,7 +75,7 @@ class TestThawOverrideFreeze:
         return acme.key("freeze:write").post(f"/v1/freezes/{freeze_id}/thaw-override", body)
 
     def test_override_ends_the_freeze_with_a_reason(
-        self, acme: Tenant, session: Session, active: Freeze, wakeups: RecordedWakeups
+        self, acme: Tenant, active: Freeze, wakeups: RecordedWakeups
     ) -> None:
         answer = self.override(acme, active.id, {"reason": f" {REASON} "})
         shown = answer.json()
@@ -84,14 +84,12 @@ class TestThawOverrideFreeze:
         assert shown["targets"]["releasing"] == 1
         assert set(wakeups.sent) == {"reconcile"}
         assert acme.audit() == ["freeze.overridden"]
-        details = session.scalars(select(AuditEntry.details)).one()
+        details = acme.session.scalars(select(AuditEntry.details)).one()
         assert (details["reason"], details["scheduleId"]) == (REASON, active.schedule_id)
         assert frozen(acme) is False
 
-    def test_override_leaves_other_freezes_in_force(
-        self, acme: Tenant, session: Session, web: WatchedBranch, active: Freeze
-    ) -> None:
-        factories.freeze(session, acme.organization, [web])
+    def test_override_leaves_other_freezes_in_force(self, acme: Tenant, web: WatchedBranch, active: Freeze) -> None:
+        factories.freeze(acme.session, acme.organization, [web])
         self.override(acme, active.id, {"reason": REASON})
         assert frozen(acme) is True
 
@@ -102,10 +100,8 @@ class TestThawOverrideFreeze:
         shown = acme.key().get(f"/v1/schedules/{schedule.id}").json()
         assert shown["nextOccurrence"]["id"] == coming.id
 
-    def test_override_of_a_freeze_without_schedule_is_refused(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        freeze = factories.freeze(session, acme.organization, [web])
+    def test_override_of_a_freeze_without_schedule_is_refused(self, acme: Tenant, web: WatchedBranch) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [web])
         refusal(self.override(acme, freeze.id, {"reason": REASON}), 409, "invalid_state")
         assert frozen(acme) is True
         assert acme.audit() == []
@@ -119,10 +115,10 @@ class TestThawOverrideFreeze:
         refusal(self.override(acme, active.id, {"reason": REASON}), 409, "not_frozen")
 
     def test_override_of_a_freeze_extended_beyond_its_window_is_refused(
-        self, acme: Tenant, session: Session, active: Freeze, later: Any
+        self, acme: Tenant, active: Freeze, later: Any
     ) -> None:
         active.ends_at = None
-        session.flush()
+        acme.session.flush()
         later(minutes=40)
         refusal(self.override(acme, active.id, {"reason": REASON}), 409, "invalid_state")
         assert frozen(acme) is True
@@ -155,11 +151,11 @@ class TestRunScheduleNow:
         assert freeze["createdBy"]["type"] == "user"
         assert "reconcile" in wakeups.sent
 
-    def test_run_now_requires_an_end_for_a_window_more_than_a_day_ahead(
-        self, acme: Tenant, session: Session, schedule: Schedule
-    ) -> None:
+    def test_run_now_requires_an_end_for_a_window_more_than_a_day_ahead(self, acme: Tenant, schedule: Schedule) -> None:
         starts_at = factories.now() + timedelta(hours=25)
-        planned = factories.occurrence(session, schedule, starts_at=starts_at, ends_at=starts_at + timedelta(hours=9))
+        planned = factories.occurrence(
+            acme.session, schedule, starts_at=starts_at, ends_at=starts_at + timedelta(hours=9)
+        )
         error = refusal(self.run(acme, schedule.id, "apply"), 409, "invalid_state")
         assert "endsAt" in error["message"]
         assert frozen(acme) is False
@@ -170,10 +166,12 @@ class TestRunScheduleNow:
         assert acme.key().get(f"/v1/schedules/{schedule.id}").json()["nextOccurrence"] is None
 
     def test_run_now_that_ends_before_the_planned_window_leaves_it_planned(
-        self, acme: Tenant, session: Session, schedule: Schedule, later: Any
+        self, acme: Tenant, schedule: Schedule, later: Any
     ) -> None:
         starts_at = factories.now() + timedelta(days=30)
-        planned = factories.occurrence(session, schedule, starts_at=starts_at, ends_at=starts_at + timedelta(days=3))
+        planned = factories.occurrence(
+            acme.session, schedule, starts_at=starts_at, ends_at=starts_at + timedelta(days=3)
+        )
         ends_at = format_instant(factories.now() + timedelta(hours=2))
         shown = self.run(acme, schedule.id, "apply", endsAt=ends_at).json()
         assert (shown["state"], shown["endsAt"]) == ("active", ends_at)
@@ -187,11 +185,9 @@ class TestRunScheduleNow:
             error = refusal(self.run(acme, coming.schedule_id, action, endsAt=ends_at), 422, "invalid_parameter")
             assert [row["path"] for row in error["details"]] == ["/endsAt"]
 
-    def test_run_now_is_audited_with_the_requesting_person(
-        self, acme: Tenant, session: Session, coming: Occurrence
-    ) -> None:
+    def test_run_now_is_audited_with_the_requesting_person(self, acme: Tenant, coming: Occurrence) -> None:
         self.run(acme, coming.schedule_id, "apply")
-        entry = session.scalars(select(AuditEntry)).one()
+        entry = acme.session.scalars(select(AuditEntry)).one()
         assert (entry.action, entry.actor["type"], entry.source) == ("freeze.started", "user", "dashboard")
         assert entry.details["occurrenceId"] == coming.id
 
@@ -201,25 +197,21 @@ class TestRunScheduleNow:
         error = refusal(self.run(acme, coming.schedule_id, "apply"), 409, "invalid_state")
         assert active.id in error["message"]
 
-    def test_run_now_is_not_found_without_a_planned_window(
-        self, acme: Tenant, session: Session, schedule: Schedule
-    ) -> None:
-        factories.occurrence(session, schedule, skip_reason="asked")
+    def test_run_now_is_not_found_without_a_planned_window(self, acme: Tenant, schedule: Schedule) -> None:
+        factories.occurrence(acme.session, schedule, skip_reason="asked")
         refusal(self.run(acme, schedule.id, "apply"), 404, "occurrence_not_found")
 
     def test_run_now_refuses_to_apply_to_a_scope_without_targets(
-        self, acme: Tenant, session: Session, schedule: Schedule, coming: Occurrence
+        self, acme: Tenant, schedule: Schedule, coming: Occurrence
     ) -> None:
         schedule.scope = {"type": "repositories", "repositories": ["acme/gone"]}
-        session.flush()
+        acme.session.flush()
         refusal(self.run(acme, schedule.id, "apply"), 422, "no_targets_in_scope")
         assert acme.key().get(f"/v1/schedules/{schedule.id}").json()["nextOccurrence"]["id"] == coming.id
 
-    def test_run_now_without_an_installation_only_lifts(
-        self, acme: Tenant, session: Session, active: Freeze, coming: Occurrence
-    ) -> None:
+    def test_run_now_without_an_installation_only_lifts(self, acme: Tenant, active: Freeze, coming: Occurrence) -> None:
         acme.installation.state = "removed"
-        session.flush()
+        acme.session.flush()
         assert self.run(acme, coming.schedule_id, "lift").status_code == 200
         refusal(self.run(acme, coming.schedule_id, "apply"), 409, "invalid_state")
 
@@ -232,26 +224,26 @@ class TestRunScheduleNow:
         assert acme.audit() == ["freeze.lifted"]
 
     def test_run_now_lifts_a_freeze_extended_beyond_its_window(
-        self, acme: Tenant, session: Session, schedule: Schedule, active: Freeze, web: WatchedBranch, later: Any
+        self, acme: Tenant, schedule: Schedule, active: Freeze, web: WatchedBranch, later: Any
     ) -> None:
         active.ends_at = None
-        session.flush()
+        acme.session.flush()
         later(minutes=40)
         assert self.run(acme, schedule.id, "lift").json()["freezeId"] == active.id
         assert frozen(acme) is False
 
     def test_run_now_does_not_lift_freezes_of_other_schedules(
-        self, acme: Tenant, session: Session, schedule: Schedule, active: Freeze, web: WatchedBranch
+        self, acme: Tenant, schedule: Schedule, active: Freeze, web: WatchedBranch
     ) -> None:
-        has_started(acme, session, factories.schedule(session, acme.organization), web)
+        has_started(acme, acme.session, factories.schedule(acme.session, acme.organization), web)
         self.run(acme, schedule.id, "lift")
         assert frozen(acme) is True
 
     def test_run_now_has_nothing_to_lift_outside_the_window(
-        self, acme: Tenant, session: Session, schedule: Schedule, coming: Occurrence, web: WatchedBranch, later: Any
+        self, acme: Tenant, schedule: Schedule, coming: Occurrence, web: WatchedBranch, later: Any
     ) -> None:
         refusal(self.run(acme, schedule.id, "lift"), 409, "not_frozen")
-        has_started(acme, session, schedule, web)
+        has_started(acme, acme.session, schedule, web)
         later(minutes=40)
         refusal(self.run(acme, schedule.id, "lift"), 409, "not_frozen")
 
@@ -274,11 +266,11 @@ class TestConsistentReads:
         return frozen(acme), whole, [one["state"] for one in freezes], [one["state"] for one in listed], bool(coming)
 
     def test_reads_agree_before_during_and_after_a_window_recorded_or_not(
-        self, acme: Tenant, session: Session, web: WatchedBranch, jobs: UnitOfWorkFactory, clock: MovableClock
+        self, acme: Tenant, web: WatchedBranch, jobs: UnitOfWorkFactory, clock: MovableClock
     ) -> None:
-        schedule = factories.schedule(session, acme.organization)
+        schedule = factories.schedule(acme.session, acme.organization)
         start = factories.now() + timedelta(minutes=20)
-        factories.occurrence(session, schedule, starts_at=start, ends_at=start + timedelta(hours=1))
+        factories.occurrence(acme.session, schedule, starts_at=start, ends_at=start + timedelta(hours=1))
         before: tuple[Any, ...] = (False, "none", [], ["planned"], True)
         due = (True, "all", ["in_force"], ["planned"], True)
         within = (True, "all", ["in_force"], ["active"], False)

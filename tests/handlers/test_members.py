@@ -49,7 +49,7 @@ class TestListMembers:
 
 
 class TestUpdateMember:
-    def test_changed_role_takes_effect_at_once(self, acme: Tenant, session: Session) -> None:
+    def test_changed_role_takes_effect_at_once(self, acme: Tenant) -> None:
         grace, admin = member(acme, "viewer"), acme.person("admin")
         refusal(grace.caller.patch("/v1/orgs/current", {}), 403, "insufficient_permission")
         reported = admin.patch(path_of(grace), {"role": "admin"})
@@ -60,10 +60,10 @@ class TestUpdateMember:
         admin.patch(path_of(grace), {"role": "viewer"})
         refusal(grace.caller.patch("/v1/orgs/current", {}), 403, "insufficient_permission")
 
-    def test_role_change_is_audited_with_both_roles(self, acme: Tenant, session: Session) -> None:
+    def test_role_change_is_audited_with_both_roles(self, acme: Tenant) -> None:
         grace = member(acme, "viewer")
         acme.person("admin").patch(path_of(grace), {"role": "member"})
-        entry = last_entry(session)
+        entry = last_entry(acme.session)
         assert entry.action == "member.role_changed"
         assert entry.target == {"type": "user", "id": grace.id, "name": "Grace Hopper"}
         assert entry.details == {"before": {"role": "viewer"}, "after": {"role": "member"}}
@@ -74,32 +74,28 @@ class TestUpdateMember:
         assert acme.audit() == []
 
     @pytest.mark.parametrize(("before", "after"), [("member", "owner"), ("owner", "member"), ("owner", "admin")])
-    def test_owner_role_is_granted_and_removed_only_by_an_owner(
-        self, acme: Tenant, session: Session, before: str, after: str
-    ) -> None:
+    def test_owner_role_is_granted_and_removed_only_by_an_owner(self, acme: Tenant, before: str, after: str) -> None:
         grace, owner = member(acme, before), acme.person("owner")
         refusal(acme.person("admin").patch(path_of(grace), {"role": after}), 403, "insufficient_permission")
-        assert roles(session, acme)[grace.id] == before
+        assert roles(acme.session, acme)[grace.id] == before
         assert owner.patch(path_of(grace), {"role": after}).json()["role"] == after
 
     def test_administrator_cannot_promote_themselves_to_owner(self, acme: Tenant) -> None:
         admin = member(acme, "admin")
         refusal(admin.caller.patch(path_of(admin), {"role": "owner"}), 403, "insufficient_permission")
 
-    def test_only_owner_cannot_be_demoted(self, acme: Tenant, session: Session) -> None:
+    def test_only_owner_cannot_be_demoted(self, acme: Tenant) -> None:
         owner = member(acme, "owner")
         refusal(owner.caller.patch(path_of(owner), {"role": "admin"}), 409, "invalid_state")
-        assert roles(session, acme)[owner.id] == "owner"
+        assert roles(acme.session, acme)[owner.id] == "owner"
         assert acme.audit() == []
 
-    def test_owner_of_another_organization_does_not_count_as_an_owner(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
+    def test_owner_of_another_organization_does_not_count_as_an_owner(self, acme: Tenant, globex: Tenant) -> None:
         owner = member(acme, "owner")
-        factories.membership(session, globex.organization, owner.user, "owner")
+        factories.membership(acme.session, globex.organization, owner.user, "owner")
         refusal(owner.caller.patch(path_of(owner), {"role": "admin"}), 409, "invalid_state")
 
-    def test_owners_who_demote_each_other_leave_one_owner(self, acme: Tenant, session: Session) -> None:
+    def test_owners_who_demote_each_other_leave_one_owner(self, acme: Tenant) -> None:
         for _ in range(4):
             first, second = member(acme, "owner", "First"), member(acme, "owner", "Second")
             answers = at_once(
@@ -107,52 +103,50 @@ class TestUpdateMember:
                 lambda first=first, second=second: second.caller.patch(path_of(first), {"role": "member"}),  # type: ignore[misc]
             )
             assert sorted(answer.status_code for answer in answers) == [200, 403]
-            assert list(roles(session, acme).values()).count("owner") == 1
-            session.query(Membership).where(Membership.organization_id == acme.id).delete()
+            assert list(roles(acme.session, acme).values()).count("owner") == 1
+            acme.session.query(Membership).where(Membership.organization_id == acme.id).delete()
 
-    def test_owners_who_demote_themselves_concurrently_leave_one_owner(self, acme: Tenant, session: Session) -> None:
+    def test_owners_who_demote_themselves_concurrently_leave_one_owner(self, acme: Tenant) -> None:
         people = [member(acme, "owner", name) for name in ("First", "Second")]
         answers = at_once(*[lambda one=one: one.caller.patch(path_of(one), {"role": "member"}) for one in people])
         assert sorted(answer.status_code for answer in answers) == [200, 409]
-        assert list(roles(session, acme).values()).count("owner") == 1
+        assert list(roles(acme.session, acme).values()).count("owner") == 1
 
 
 class TestRemoveMember:
-    def test_removal_of_a_member_takes_effect_on_every_session(
-        self, acme: Tenant, session: Session, http: httpx.Client
-    ) -> None:
+    def test_removal_of_a_member_takes_effect_on_every_session(self, acme: Tenant, http: httpx.Client) -> None:
         grace = member(acme)
-        sessions = [grace.caller, signed_in(session, http, grace.user, acme.organization).caller]
+        sessions = [grace.caller, signed_in(acme.session, http, grace.user, acme.organization).caller]
         assert acme.person("admin").delete(path_of(grace)).status_code == 204
         for caller in sessions:
             refusal(caller.get(MEMBERS), 401, "invalid_token")
-        assert grace.id not in roles(session, acme)
-        entry = last_entry(session)
+        assert grace.id not in roles(acme.session, acme)
+        entry = last_entry(acme.session)
         assert (entry.action, entry.details) == ("member.removed", {"before": {"role": "member"}, "after": None})
         assert entry.target == {"type": "user", "id": grace.id, "name": "Grace Hopper"}
 
-    def test_removed_member_stays_in_another_organization(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_removed_member_stays_in_another_organization(self, acme: Tenant, globex: Tenant) -> None:
         grace = member(acme)
-        factories.membership(session, globex.organization, grace.user)
+        factories.membership(acme.session, globex.organization, grace.user)
         acme.person("admin").delete(path_of(grace))
         refusal(grace.caller.get(MEMBERS), 401, "invalid_token")
-        assert grace.id in roles(session, globex)
+        assert grace.id in roles(acme.session, globex)
 
     def test_owner_is_removed_only_by_an_owner(self, acme: Tenant) -> None:
         grace, owner = member(acme, "owner"), acme.person("owner")
         refusal(acme.person("admin").delete(path_of(grace)), 403, "insufficient_permission")
         assert owner.delete(path_of(grace)).status_code == 204
 
-    def test_only_owner_cannot_be_removed(self, acme: Tenant, session: Session) -> None:
+    def test_only_owner_cannot_be_removed(self, acme: Tenant) -> None:
         owner = member(acme, "owner")
         refusal(owner.caller.delete(path_of(owner)), 409, "invalid_state")
-        assert roles(session, acme) == {owner.id: "owner"}
+        assert roles(acme.session, acme) == {owner.id: "owner"}
 
-    def test_owners_who_remove_each_other_leave_one_owner(self, acme: Tenant, session: Session) -> None:
+    def test_owners_who_remove_each_other_leave_one_owner(self, acme: Tenant) -> None:
         first, second = member(acme, "owner", "First"), member(acme, "owner", "Second")
         answers = at_once(lambda: first.caller.delete(path_of(second)), lambda: second.caller.delete(path_of(first)))
         assert sorted(answer.status_code for answer in answers) == [204, 401]
-        assert list(roles(session, acme).values()) == ["owner"]
+        assert list(roles(acme.session, acme).values()) == ["owner"]
 
     def test_api_keys_outlive_the_removal_of_their_creator(self, acme: Tenant) -> None:
         grace, key = member(acme, "admin"), acme.key("repo:read")

@@ -64,28 +64,24 @@ class TestSession:
         assert recorded(owner.caller) == "Ada Byron"
         assert recorded(other.caller) == with_address(other)
 
-    def test_audit_entry_names_the_address_too(self, acme: Tenant, owner: Person, session: Session) -> None:
+    def test_audit_entry_names_the_address_too(self, acme: Tenant, owner: Person) -> None:
         member(acme, "viewer", "Ada Byron")
         recorded(owner.caller)
-        assert last_entry(session, "freeze.started").actor["name"] == with_address(owner)
+        assert last_entry(acme.session, "freeze.started").actor["name"] == with_address(owner)
 
-    def test_member_whose_role_changes_is_named_with_the_address(
-        self, acme: Tenant, owner: Person, session: Session
-    ) -> None:
+    def test_member_whose_role_changes_is_named_with_the_address(self, acme: Tenant, owner: Person) -> None:
         viewer = member(acme, "viewer", "Ada Byron")
         assert owner.caller.patch(f"/v1/members/{viewer.id}", {"role": "member"}).status_code == 200
-        assert last_entry(session, "member.role_changed").target["name"] == with_address(viewer)
+        assert last_entry(acme.session, "member.role_changed").target["name"] == with_address(viewer)
 
 
 class TestOtherEntrances:
-    def test_person_of_a_connected_client_is_recorded_with_the_address(
-        self, acme: Tenant, owner: Person, session: Session
-    ) -> None:
+    def test_person_of_a_connected_client_is_recorded_with_the_address(self, acme: Tenant, owner: Person) -> None:
         member(acme, "viewer", "Ada Byron")
-        grant = factories.connection(session, owner.user, acme.organization)
-        token = issue_grant_token(factories.signer(session), grant, grant.scopes, now=factories.now())
+        grant = factories.connection(acme.session, owner.user, acme.organization)
+        token = issue_grant_token(factories.signer(acme.session), grant, grant.scopes, now=factories.now())
         McpClient(Caller(acme.http, token)).call("svc_start_freeze", **EVERYTHING)
-        assert last_entry(session, "freeze.started").actor["name"] == with_address(owner)
+        assert last_entry(acme.session, "freeze.started").actor["name"] == with_address(owner)
 
     def test_key_named_like_a_member_is_recorded_as_a_key(self, acme: Tenant, owner: Person) -> None:
         response = acme.key(name="Ada Byron").post(FREEZES, EVERYTHING)

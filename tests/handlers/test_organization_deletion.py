@@ -91,24 +91,24 @@ class TestDeleteOrganization:
         refusal(revoked.get("/v1/freezes"), 401, "invalid_token")
 
     def test_deletion_ends_freezes_and_releases_their_branches(
-        self, acme: Tenant, owner: Caller, session: Session, wakeups: RecordedWakeups
+        self, acme: Tenant, owner: Caller, wakeups: RecordedWakeups
     ) -> None:
-        branch = factories.branch(session, acme.repository("web"))
-        freeze = factories.freeze(session, acme.organization, [branch])
-        before = factories.freeze(session, acme.organization, ended_at=factories.now(), end_reason="lifted")
+        branch = factories.branch(acme.session, acme.repository("web"))
+        freeze = factories.freeze(acme.session, acme.organization, [branch])
+        before = factories.freeze(acme.session, acme.organization, ended_at=factories.now(), end_reason="lifted")
         delete(owner)
-        session.expire_all()
-        assert session.get_one(Freeze, freeze.id).end_reason == "organization_deleted"
-        assert (session.get_one(Freeze, freeze.id).ended_by or {})["name"] == "Owner"
-        assert session.get_one(Freeze, before.id).end_reason == "lifted"
-        assert session.scalars(text("SELECT operation FROM freeze_targets")).all() == ["release"]
+        acme.session.expire_all()
+        assert acme.session.get_one(Freeze, freeze.id).end_reason == "organization_deleted"
+        assert (acme.session.get_one(Freeze, freeze.id).ended_by or {})["name"] == "Owner"
+        assert acme.session.get_one(Freeze, before.id).end_reason == "lifted"
+        assert acme.session.scalars(text("SELECT operation FROM freeze_targets")).all() == ["release"]
         assert {"reconcile", "mail"} <= set(wakeups.sent)
 
-    def test_deletion_revokes_keys_invitations_and_setups(self, acme: Tenant, owner: Caller, session: Session) -> None:
+    def test_deletion_revokes_keys_invitations_and_setups(self, acme: Tenant, owner: Caller) -> None:
         acme.key()
-        factories.calendar_feed(session, factories.user(session), acme.organization)
+        factories.calendar_feed(acme.session, factories.user(acme.session), acme.organization)
         invited(acme)
-        session.execute(
+        acme.session.execute(
             text(
                 "INSERT INTO enforcement_setups (id, organization_id, scope, state, requested_by, created_at, due_at, "
                 "state_hash) VALUES ('stp_1', :id, '{}', 'queued', '{}', now(), now(), NULL), "
@@ -118,18 +118,18 @@ class TestDeleteOrganization:
             {"id": acme.id},
         )
         delete(owner)
-        session.expire_all()
-        assert session.scalars(text("SELECT count(*) FROM api_keys WHERE revoked_at IS NULL")).one() == 0
-        assert session.scalars(text("SELECT count(*) FROM calendar_feeds WHERE revoked_at IS NULL")).one() == 0
-        assert session.scalars(text("SELECT count(*) FROM invitations WHERE revoked_at IS NULL")).one() == 0
-        rows = session.execute(text("SELECT state, due_at, state_hash FROM enforcement_setups ORDER BY id")).all()
+        acme.session.expire_all()
+        assert acme.session.scalars(text("SELECT count(*) FROM api_keys WHERE revoked_at IS NULL")).one() == 0
+        assert acme.session.scalars(text("SELECT count(*) FROM calendar_feeds WHERE revoked_at IS NULL")).one() == 0
+        assert acme.session.scalars(text("SELECT count(*) FROM invitations WHERE revoked_at IS NULL")).one() == 0
+        rows = acme.session.execute(text("SELECT state, due_at, state_hash FROM enforcement_setups ORDER BY id")).all()
         assert [tuple(row) for row in rows] == [("failed", None, None), ("failed", None, None), ("done", None, None)]
 
-    def test_deletion_is_audited_with_everything_ended(self, acme: Tenant, owner: Caller, session: Session) -> None:
-        factories.freeze(session, acme.organization, [factories.branch(session, acme.repository("web"))])
+    def test_deletion_is_audited_with_everything_ended(self, acme: Tenant, owner: Caller) -> None:
+        factories.freeze(acme.session, acme.organization, [factories.branch(acme.session, acme.repository("web"))])
         delete(owner)
         assert sorted(acme.audit()) == ["freeze.ended", "organization.deleted"]
-        row = session.execute(
+        row = acme.session.execute(
             text("SELECT actor ->> 'name', target, details FROM audit_entries WHERE action = 'organization.deleted'")
         ).one()
         assert row[0] == "Owner"
@@ -137,39 +137,37 @@ class TestDeleteOrganization:
         assert row[2]["before"] == {"deletedAt": None, "purgedAt": None}
         assert set(row[2]["after"]) == {"deletedAt", "purgedAt"}
 
-    def test_deletion_is_mailed_to_the_owners_only(self, acme: Tenant, owner: Caller, session: Session) -> None:
+    def test_deletion_is_mailed_to_the_owners_only(self, acme: Tenant, owner: Caller) -> None:
         signed_in(acme, "admin")
-        second = factories.user(session, "Grace")
-        factories.membership(session, acme.organization, second, "owner")
+        second = factories.user(acme.session, "Grace")
+        factories.membership(acme.session, acme.organization, second, "owner")
         delete(owner)
-        rows = session.execute(text("SELECT recipient, template FROM mails ORDER BY recipient")).all()
+        rows = acme.session.execute(text("SELECT recipient, template FROM mails ORDER BY recipient")).all()
         assert [row.recipient.partition("-")[0] for row in rows] == ["grace", "owner"]
         assert {row.template for row in rows} == {"organization_deleted"}
 
-    def test_concurrent_deletions_succeed_once(self, acme: Tenant, session: Session) -> None:
+    def test_concurrent_deletions_succeed_once(self, acme: Tenant) -> None:
         both = [signed_in(acme, "owner"), signed_in(acme, "owner")]
         answers = at_once(*[lambda caller=caller: delete(caller) for caller in both])
         assert sorted(answer.status_code for answer in answers) == [200, 410]
         assert acme.audit().count("organization.deleted") == 1
 
     def test_deletion_changes_nothing_of_another_organization(
-        self, acme: Tenant, globex: Tenant, owner: Caller, session: Session
+        self, acme: Tenant, globex: Tenant, owner: Caller
     ) -> None:
-        branch = factories.branch(session, globex.repository("site"))
-        factories.freeze(session, globex.organization, [branch])
+        branch = factories.branch(acme.session, globex.repository("site"))
+        factories.freeze(acme.session, globex.organization, [branch])
         key = globex.key()
         invited(globex)
-        before = everything_of(session, globex)
+        before = everything_of(acme.session, globex)
         delete(owner)
-        assert everything_of(session, globex) == before
+        assert everything_of(acme.session, globex) == before
         assert key.get("/v1/freezes").json()["data"][0]["state"] == "in_force"
 
-    def test_member_of_only_a_deleted_organization_may_create_another(
-        self, acme: Tenant, owner: Caller, session: Session
-    ) -> None:
-        person = factories.user(session)
-        factories.membership(session, acme.organization, person, "owner")
-        nowhere = Caller(acme.http, factories.session_token(session, person, None))
+    def test_member_of_only_a_deleted_organization_may_create_another(self, acme: Tenant, owner: Caller) -> None:
+        person = factories.user(acme.session)
+        factories.membership(acme.session, acme.organization, person, "owner")
+        nowhere = Caller(acme.http, factories.session_token(acme.session, person, None))
         refusal(nowhere.get("/v1/freezes"), 403, "no_organization_selected")
         delete(owner)
         refusal(nowhere.get("/v1/freezes"), 403, "organization_not_provisioned")

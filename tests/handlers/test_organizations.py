@@ -49,16 +49,16 @@ class TestGetMe:
         assert newcomer(session, http).caller.get("/v1/me").json()["organization"] is None
 
     def test_get_me_chooses_none_of_several_organizations(
-        self, acme: Tenant, globex: Tenant, session: Session, http: httpx.Client
+        self, acme: Tenant, globex: Tenant, http: httpx.Client
     ) -> None:
         grace = member(acme)
-        factories.membership(session, globex.organization, grace.user)
-        undecided = signed_in(session, http, grace.user, None)
+        factories.membership(acme.session, globex.organization, grace.user)
+        undecided = signed_in(acme.session, http, grace.user, None)
         assert undecided.caller.get("/v1/me").json()["organization"] is None
 
-    def test_get_me_hides_a_deleted_organization(self, acme: Tenant, session: Session) -> None:
+    def test_get_me_hides_a_deleted_organization(self, acme: Tenant) -> None:
         grace = member(acme)
-        delete(session, acme.organization)
+        delete(acme.session, acme.organization)
         assert grace.caller.get("/v1/me").json()["organization"] is None
 
     def test_get_me_shows_a_support_session_without_a_role(self, acme: Tenant) -> None:
@@ -69,13 +69,11 @@ class TestGetMe:
 
 
 class TestListMyOrganizations:
-    def test_list_my_organizations_returns_the_last_joined_first(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
+    def test_list_my_organizations_returns_the_last_joined_first(self, acme: Tenant, globex: Tenant) -> None:
         grace = member(acme)
-        joined = factories.membership(session, globex.organization, grace.user, "viewer")
+        joined = factories.membership(acme.session, globex.organization, grace.user, "viewer")
         joined.created_at += timedelta(hours=1)
-        session.flush()
+        acme.session.flush()
         shown = grace.caller.get("/v1/me/organizations").json()["data"]
         assert [(row["id"], row["role"], row["active"]) for row in shown] == [
             (globex.id, "viewer", False),
@@ -93,28 +91,26 @@ class TestListMyOrganizations:
         assert sorted(str(row["name"]) for row in through_pages(eve.caller, "/v1/me/organizations")) == names
 
     def test_list_my_organizations_rejects_a_cursor_of_another_person(
-        self, acme: Tenant, globex: Tenant, session: Session, http: httpx.Client
+        self, acme: Tenant, globex: Tenant, http: httpx.Client
     ) -> None:
         grace = member(acme)
-        factories.membership(session, globex.organization, grace.user)
+        factories.membership(acme.session, globex.organization, grace.user)
         cursor = grace.caller.get("/v1/me/organizations", limit=1).json()["nextCursor"]
         other = member(acme, name="Alan Turing").caller
         refusal(other.get("/v1/me/organizations", limit=1, cursor=cursor), 400, "invalid_cursor")
 
-    def test_list_my_organizations_omits_deleted_organizations(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
+    def test_list_my_organizations_omits_deleted_organizations(self, acme: Tenant, globex: Tenant) -> None:
         grace = member(acme)
-        factories.membership(session, globex.organization, grace.user)
-        delete(session, globex.organization)
+        factories.membership(acme.session, globex.organization, grace.user)
+        delete(acme.session, globex.organization)
         assert [row["id"] for row in grace.caller.get("/v1/me/organizations").json()["data"]] == [acme.id]
 
     def test_list_my_organizations_shows_a_support_session_only_its_own(
-        self, acme: Tenant, globex: Tenant, session: Session, http: httpx.Client
+        self, acme: Tenant, globex: Tenant, http: httpx.Client
     ) -> None:
         grace = member(acme)
-        factories.membership(session, globex.organization, grace.user)
-        token = factories.session_token(session, grace.user, acme.organization, support=True)
+        factories.membership(acme.session, globex.organization, grace.user)
+        token = factories.session_token(acme.session, grace.user, acme.organization, support=True)
         support = Caller(http, token)
         shown = support.get("/v1/me/organizations").json()
         assert [(row["id"], row["role"]) for row in shown["data"]] == [(acme.id, None)]
@@ -153,11 +149,11 @@ class TestBootstrapOrganization:
         assert signed_in(session, http, eve.user, organization).caller.get("/v1/orgs/current").json() == made
 
     def test_bootstrap_organization_accepts_a_name_and_makes_its_slug_unique(
-        self, acme: Tenant, session: Session, http: httpx.Client
+        self, acme: Tenant, http: httpx.Client
     ) -> None:
         acme.organization.slug = "initech-gmbh"
-        session.flush()
-        made = newcomer(session, http).caller.post(BOOTSTRAP, {"name": "Initech GmbH"}).json()
+        acme.session.flush()
+        made = newcomer(acme.session, http).caller.post(BOOTSTRAP, {"name": "Initech GmbH"}).json()
         assert made["name"] == "Initech GmbH"
         assert made["slug"].startswith("initech-gmbh-")
 
@@ -187,16 +183,16 @@ class TestBootstrapOrganization:
         assert session.scalar(select(func.count()).select_from(Organization)) == 1
 
     def test_bootstrap_returns_the_active_or_first_joined_organization(
-        self, acme: Tenant, globex: Tenant, session: Session, http: httpx.Client
+        self, acme: Tenant, globex: Tenant, http: httpx.Client
     ) -> None:
         grace = member(acme)
-        factories.membership(session, globex.organization, grace.user).created_at += timedelta(hours=1)
-        session.flush()
-        active = signed_in(session, http, grace.user, globex.organization)
+        factories.membership(acme.session, globex.organization, grace.user).created_at += timedelta(hours=1)
+        acme.session.flush()
+        active = signed_in(acme.session, http, grace.user, globex.organization)
         assert active.caller.post(BOOTSTRAP).json()["id"] == globex.id
-        undecided = signed_in(session, http, grace.user, None)
+        undecided = signed_in(acme.session, http, grace.user, None)
         assert undecided.caller.post(BOOTSTRAP).json()["id"] == acme.id
-        assert sign_ins(session, grace) == {None: 1, acme.id: 2, globex.id: 1}
+        assert sign_ins(acme.session, grace) == {None: 1, acme.id: 2, globex.id: 1}
         assert acme.audit() == globex.audit() == []
 
     def test_bootstrap_rejects_an_invalid_name(self, session: Session, http: httpx.Client) -> None:
@@ -214,9 +210,9 @@ class TestBootstrapOrganization:
 
 
 class TestGetCurrentOrganization:
-    def test_get_current_organization_shows_every_field(self, acme: Tenant, session: Session) -> None:
+    def test_get_current_organization_shows_every_field(self, acme: Tenant) -> None:
         acme.organization.settings = {"timezone": "Europe/Rome"}
-        session.flush()
+        acme.session.flush()
         reported = acme.key("repo:read").get("/v1/orgs/current").json()
         assert reported.pop("createdAt").endswith("Z")
         assert reported == {
@@ -229,20 +225,18 @@ class TestGetCurrentOrganization:
             "deletedAt": None,
         }
 
-    def test_get_current_organization_omits_a_removed_installation(self, acme: Tenant, session: Session) -> None:
+    def test_get_current_organization_omits_a_removed_installation(self, acme: Tenant) -> None:
         acme.installation.state = "removed"
-        session.flush()
+        acme.session.flush()
         assert acme.key().get("/v1/orgs/current").json()["installationId"] is None
 
 
 class TestUpdateCurrentOrganization:
     path = "/v1/orgs/current"
 
-    def test_update_current_organization_changes_only_the_given_fields(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
+    def test_update_current_organization_changes_only_the_given_fields(self, acme: Tenant, globex: Tenant) -> None:
         acme.organization.settings = {"selfApproval": True}
-        session.flush()
+        acme.session.flush()
         changed = acme.person("admin").patch(self.path, {"settings": {"timezone": "Europe/London"}}).json()
         assert changed["name"] == "Acme"
         assert changed["settings"] == {
@@ -264,16 +258,16 @@ class TestUpdateCurrentOrganization:
         assert acme.key().get(self.path).json() == changed
         assert globex.key().get(self.path).json()["name"] == "Globex"
 
-    def test_update_of_the_organization_is_audited_with_both_values(self, acme: Tenant, session: Session) -> None:
+    def test_update_of_the_organization_is_audited_with_both_values(self, acme: Tenant) -> None:
         acme.person("admin").patch(self.path, {"name": "Acme Corporation"})
-        entry = session.scalars(select(AuditEntry)).one()
+        entry = acme.session.scalars(select(AuditEntry)).one()
         assert entry.action == "organization.updated"
         assert entry.target == {"type": "organization", "id": acme.id, "name": "Acme Corporation"}
         assert entry.details == {"before": {"name": "Acme"}, "after": {"name": "Acme Corporation"}}
 
-    def test_update_of_settings_is_audited_with_the_changed_settings_only(self, acme: Tenant, session: Session) -> None:
+    def test_update_of_settings_is_audited_with_the_changed_settings_only(self, acme: Tenant) -> None:
         acme.person("admin").patch(self.path, {"settings": {"timezone": "Europe/London", "approval": "admin"}})
-        entry = session.scalars(select(AuditEntry)).one()
+        entry = acme.session.scalars(select(AuditEntry)).one()
         assert entry.details["after"] == {"settings": {"timezone": "Europe/London"}}
 
     def test_update_current_organization_rejects_an_unknown_timezone(self, acme: Tenant) -> None:

@@ -53,52 +53,50 @@ def owner(acme: Tenant) -> Person:
 
 class TestKeysOfRequestsThatHaveBegun:
     @pytest.fixture
-    def minted(self, session: Session, acme: Tenant) -> factories.MintedKey:
-        factories.watched(session, acme.organization)
-        return factories.api_key(session, acme.organization, "freeze:write")
+    def minted(self, acme: Tenant) -> factories.MintedKey:
+        factories.watched(acme.session, acme.organization)
+        return factories.api_key(acme.session, acme.organization, "freeze:write")
 
     def begin(self, acme: Tenant, minted: factories.MintedKey) -> SlowRequest:
         return SlowRequest(Caller(acme.http, minted.secret), "/v1/freezes", EVERYTHING)
 
     def test_key_revoked_before_the_body_makes_no_freeze(
-        self, session: Session, acme: Tenant, owner: Person, minted: factories.MintedKey
+        self, acme: Tenant, owner: Person, minted: factories.MintedKey
     ) -> None:
         begun = self.begin(acme, minted)
         ok(owner.caller.delete(f"/v1/api-keys/{minted.row.id}"))
         assert begun.finish() == (401, "invalid_token")
-        assert freezes(session) == 0
+        assert freezes(acme.session) == 0
 
     def test_secret_rotated_out_before_the_body_makes_no_freeze(
-        self, session: Session, acme: Tenant, owner: Person, minted: factories.MintedKey
+        self, acme: Tenant, owner: Person, minted: factories.MintedKey
     ) -> None:
         begun = self.begin(acme, minted)
         ok(owner.caller.post(f"/v1/api-keys/{minted.row.id}/rotate", {"graceSeconds": 0}))
         assert begun.finish() == (401, "invalid_token")
-        assert freezes(session) == 0
+        assert freezes(acme.session) == 0
 
-    def test_key_that_expires_before_the_body_makes_no_freeze(
-        self, session: Session, acme: Tenant, clock: MovableClock
-    ) -> None:
+    def test_key_that_expires_before_the_body_makes_no_freeze(self, acme: Tenant, clock: MovableClock) -> None:
         expires_at = factories.now() + timedelta(minutes=5)
-        begun = self.begin(acme, factories.api_key(session, acme.organization, expires_at=expires_at))
+        begun = self.begin(acme, factories.api_key(acme.session, acme.organization, expires_at=expires_at))
         clock.at = expires_at
         assert begun.finish() == (401, "token_expired")
-        assert freezes(session) == 0
+        assert freezes(acme.session) == 0
 
     def test_key_of_an_organization_deleted_before_the_body_makes_no_freeze(
-        self, session: Session, visitor: Client, acme: Tenant, minted: factories.MintedKey
+        self, visitor: Client, acme: Tenant, minted: factories.MintedKey
     ) -> None:
-        program = visitor.signed_in(account(session, "Olga", acme.organization, role="owner"))
+        program = visitor.signed_in(account(acme.session, "Olga", acme.organization, role="owner"))
         begun = self.begin(acme, minted)
         ok(program.auth("org/delete", name=acme.organization.name))
         assert begun.finish() == (410, "organization_deleted")
-        assert freezes(session) == 0
+        assert freezes(acme.session) == 0
 
     def test_key_that_is_still_valid_makes_a_freeze_with_a_late_body(
-        self, session: Session, acme: Tenant, minted: factories.MintedKey
+        self, acme: Tenant, minted: factories.MintedKey
     ) -> None:
         assert self.begin(acme, minted).finish() == (201, None)
-        assert freezes(session) == 1
+        assert freezes(acme.session) == 1
 
 
 class TestPeopleOfRequestsThatHaveBegun:
@@ -119,22 +117,20 @@ class TestPeopleOfRequestsThatHaveBegun:
         assert usable_keys(session) == 0
 
     @pytest.mark.parametrize("kind", ["browser", "device"])
-    def test_session_ended_before_the_body_mints_no_key(
-        self, session: Session, visitor: Client, acme: Tenant, kind: str
-    ) -> None:
-        program = visitor.signed_in(account(session, "Eve", acme.organization, role="admin"))
-        row = session.scalars(select(LoginSession).where(LoginSession.token_hash.is_not(None))).one()
+    def test_session_ended_before_the_body_mints_no_key(self, visitor: Client, acme: Tenant, kind: str) -> None:
+        program = visitor.signed_in(account(acme.session, "Eve", acme.organization, role="admin"))
+        row = acme.session.scalars(select(LoginSession).where(LoginSession.token_hash.is_not(None))).one()
         row.kind = kind
-        session.flush()
+        acme.session.flush()
         begun = SlowRequest(Caller(acme.http, program.jwt()), "/v1/api-keys", NEW_KEY)
         ok(program.post("/api/auth/sign-out"))
         assert begun.finish() == (401, "invalid_token")
-        assert usable_keys(session) == 0
+        assert usable_keys(acme.session) == 0
 
     def test_session_token_ended_before_the_body_selects_no_organization(
-        self, session: Session, visitor: Client, acme: Tenant, globex: Tenant
+        self, visitor: Client, acme: Tenant, globex: Tenant
     ) -> None:
-        program = visitor.signed_in(account(session, "Eve", acme.organization, globex.organization))
+        program = visitor.signed_in(account(acme.session, "Eve", acme.organization, globex.organization))
         choice = {"organizationId": acme.id}
         begun = SlowRequest(Caller(acme.http, program.token), "/api/auth/org/set-active", choice)
         ok(program.post("/api/auth/sign-out"))
@@ -142,11 +138,11 @@ class TestPeopleOfRequestsThatHaveBegun:
         assert acme.audit()[-1] != "session.organization_chosen"
 
     def test_support_session_ended_before_the_body_reads_nothing(
-        self, session: Session, acme: Tenant, monkeypatch: pytest.MonkeyPatch
+        self, acme: Tenant, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(request_context, "LATE_BODY_SECONDS", 0.0)
         begun = SlowRequest(acme.support, "/v1/scope/preview", {"scope": {"type": "organization"}})
-        session.execute(update(LoginSession).where(LoginSession.support).values(revoked_at=func.now()))
+        acme.session.execute(update(LoginSession).where(LoginSession.support).values(revoked_at=func.now()))
         assert begun.finish() == (401, "invalid_token")
 
 
@@ -168,9 +164,7 @@ class TestConcurrentRevocation:
         assert hammer(lambda: admin.caller.post("/v1/api-keys", NEW_KEY).status_code, remove) == {201, 401}
         assert usable_keys(session) == counts[0]
 
-    def test_admin_is_removed_while_they_send_invitations(
-        self, session: Session, acme: Tenant, owner: Person, admin: Person
-    ) -> None:
+    def test_admin_is_removed_while_they_send_invitations(self, acme: Tenant, owner: Person, admin: Person) -> None:
         numbers = count()
 
         def invite() -> int:
@@ -178,69 +172,63 @@ class TestConcurrentRevocation:
             return admin.caller.post("/v1/invitations", body).status_code
 
         assert hammer(invite, lambda: owner.caller.delete(f"/v1/members/{admin.id}")) == {201, 401}
-        assert session.get(Membership, (acme.id, admin.id), populate_existing=True) is None
+        assert acme.session.get(Membership, (acme.id, admin.id), populate_existing=True) is None
 
     @pytest.mark.parametrize("_attempt", range(5))
-    def test_revoked_key_makes_no_freeze_after_the_revocation(
-        self, session: Session, acme: Tenant, owner: Person, _attempt: int
-    ) -> None:
-        factories.watched(session, acme.organization)
-        minted = factories.api_key(session, acme.organization, "freeze:write")
+    def test_revoked_key_makes_no_freeze_after_the_revocation(self, acme: Tenant, owner: Person, _attempt: int) -> None:
+        factories.watched(acme.session, acme.organization)
+        minted = factories.api_key(acme.session, acme.organization, "freeze:write")
         counts: list[int] = []
 
         def revoke() -> httpx.Response:
             response = owner.caller.delete(f"/v1/api-keys/{minted.row.id}")
-            counts.append(freezes(session))
+            counts.append(freezes(acme.session))
             return response
 
         caller = Caller(acme.http, minted.secret)
         assert hammer(lambda: caller.post("/v1/freezes", EVERYTHING).status_code, revoke) == {201, 401}
-        assert freezes(session) == counts[0]
+        assert freezes(acme.session) == counts[0]
 
     @pytest.mark.parametrize("_attempt", range(5))
     def test_sign_out_ends_a_session_that_selects_organizations(
-        self, session: Session, visitor: Client, acme: Tenant, _attempt: int
+        self, visitor: Client, acme: Tenant, _attempt: int
     ) -> None:
-        program = visitor.signed_in(account(session, "Eve", acme.organization))
+        program = visitor.signed_in(account(acme.session, "Eve", acme.organization))
         statuses = hammer(
             lambda: program.auth("org/set-active", organizationId=acme.id).status_code,
             lambda: program.post("/api/auth/sign-out"),
         )
         assert statuses == {200, 401}
 
-    def test_organization_is_deleted_while_a_key_makes_freezes(
-        self, session: Session, visitor: Client, acme: Tenant
-    ) -> None:
-        factories.watched(session, acme.organization)
+    def test_organization_is_deleted_while_a_key_makes_freezes(self, visitor: Client, acme: Tenant) -> None:
+        factories.watched(acme.session, acme.organization)
         caller = acme.key("freeze:write")
-        program = visitor.signed_in(account(session, "Olga", acme.organization, role="owner"))
+        program = visitor.signed_in(account(acme.session, "Olga", acme.organization, role="owner"))
         statuses = hammer(
             lambda: caller.post("/v1/freezes", EVERYTHING).status_code, lambda: program.auth("org/delete", name="Acme")
         )
         assert statuses == {201, 410}
-        session.expire_all()
-        assert not session.scalar(select(func.count()).where(Freeze.is_in_force(factories.now())))
+        acme.session.expire_all()
+        assert not acme.session.scalar(select(func.count()).where(Freeze.is_in_force(factories.now())))
 
 
 class TestPlansOfRequestsThatHaveBegun:
-    def test_plan_that_ended_before_the_body_refuses_an_exception(
-        self, session: Session, acme: Tenant, clock: MovableClock
-    ) -> None:
+    def test_plan_that_ended_before_the_body_refuses_an_exception(self, acme: Tenant, clock: MovableClock) -> None:
         clock.at = factories.now()
-        change_plan(session, acme.organization, "free")
-        factories.grant(session, acme.organization, "team", until=clock.at + timedelta(seconds=1))
-        branch = factories.watched(session, acme.organization)
-        pull = factories.pull_request(session, session.get_one(Repository, branch.repository_id))
+        change_plan(acme.session, acme.organization, "free")
+        factories.grant(acme.session, acme.organization, "team", until=clock.at + timedelta(seconds=1))
+        branch = factories.watched(acme.session, acme.organization)
+        pull = factories.pull_request(acme.session, acme.session.get_one(Repository, branch.repository_id))
         body = {"pullRequest": pull.url, "reason": "The fix for payments"}
         begun = SlowRequest(acme.key("exception:write"), "/v1/exceptions", body)
         clock.at += timedelta(seconds=1)
         assert begun.finish() == (403, "feature_not_available")
 
-    def test_plan_granted_before_the_body_counts_for_the_quota(self, session: Session, acme: Tenant) -> None:
-        change_plan(session, acme.organization, "free")
+    def test_plan_granted_before_the_body_counts_for_the_quota(self, acme: Tenant) -> None:
+        change_plan(acme.session, acme.organization, "free")
         for _ in range(3):
-            factories.schedule(session, acme.organization)
-        factories.watched(session, acme.organization)
+            factories.schedule(acme.session, acme.organization)
+        factories.watched(acme.session, acme.organization)
         begun = SlowRequest(acme.key("schedule:write"), "/v1/schedules", FRIDAYS)
-        change_plan(session, acme.organization, "team")
+        change_plan(acme.session, acme.organization, "team")
         assert begun.finish() == (201, None)

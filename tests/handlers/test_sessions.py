@@ -23,9 +23,9 @@ Later = Callable[..., None]
 
 
 @pytest.fixture
-def eve(visitor: Client, session: Session, acme: Tenant, globex: Tenant) -> Client:
+def eve(visitor: Client, acme: Tenant, globex: Tenant) -> Client:
     """Return a program that has signed in as a member of both organisations."""
-    return visitor.signed_in(account(session, "Eve", acme.organization, globex.organization))
+    return visitor.signed_in(account(acme.session, "Eve", acme.organization, globex.organization))
 
 
 class TestSetActiveOrganization:
@@ -47,9 +47,9 @@ class TestSetActiveOrganization:
         assert globex.audit() == before
 
     def test_choice_of_an_organization_leaves_other_sessions_unchanged(
-        self, visitor: Client, session: Session, acme: Tenant, globex: Tenant
+        self, visitor: Client, acme: Tenant, globex: Tenant
     ) -> None:
-        user = account(session, "Eve", acme.organization, globex.organization)
+        user = account(acme.session, "Eve", acme.organization, globex.organization)
         one, other = visitor.signed_in(user), visitor.signed_in(user)
         one.auth("org/set-active", organizationId=acme.id)
         assert other.get("/api/auth/token").json()["organizationId"] is None
@@ -59,16 +59,14 @@ class TestSetActiveOrganization:
         for unknown in (foreign, "org_00000000000000000000000000", "usr_1", "x"):
             refusal(eve.auth("org/set-active", organizationId=unknown), 404, "not_found")
 
-    def test_choice_of_a_deleted_organization_is_gone(self, session: Session, eve: Client, acme: Tenant) -> None:
+    def test_choice_of_a_deleted_organization_is_gone(self, eve: Client, acme: Tenant) -> None:
         acme.organization.deleted_at = factories.now()
-        session.flush()
+        acme.session.flush()
         refusal(eve.auth("org/set-active", organizationId=acme.id), 410, "organization_deleted")
 
-    def test_choice_by_cookie_requires_the_same_origin(
-        self, visitor: Client, session: Session, eve: Client, acme: Tenant
-    ) -> None:
+    def test_choice_by_cookie_requires_the_same_origin(self, visitor: Client, eve: Client, acme: Tenant) -> None:
         browser = Client(visitor.http)
-        browser.sign_in(account(session, "Ada", acme.organization).email)
+        browser.sign_in(account(acme.session, "Ada", acme.organization).email)
         body = {"organizationId": acme.id}
         refusal(browser.post("/api/auth/org/set-active", body), 403, "origin_not_allowed")
         for headers in ({"Origin": HERE}, {"Sec-Fetch-Site": "same-origin"}):
@@ -107,10 +105,8 @@ class TestListSessions:
 
 
 class TestRevokeSession:
-    def test_revoke_session_ends_another_session_of_the_person(
-        self, visitor: Client, session: Session, acme: Tenant
-    ) -> None:
-        user = account(session, "Eve", acme.organization)
+    def test_revoke_session_ends_another_session_of_the_person(self, visitor: Client, acme: Tenant) -> None:
+        user = account(acme.session, "Eve", acme.organization)
         mine, lost = visitor.signed_in(user), visitor.signed_in(user)
         minted = lost.jwt()
         [theirs] = [row for row in mine.get("/api/auth/sessions").json()["data"] if not row["current"]]
@@ -121,12 +117,12 @@ class TestRevokeSession:
         assert acme.audit() == ["session.started", "session.started", "session.ended"]
 
     def test_revoke_session_is_not_found_when_foreign_or_unknown(
-        self, visitor: Client, session: Session, eve: Client, acme: Tenant
+        self, visitor: Client, eve: Client, acme: Tenant
     ) -> None:
-        user = account(session, "Ada", acme.organization)
+        user = account(acme.session, "Ada", acme.organization)
         ada = visitor.signed_in(user)
         [theirs] = ada.get("/api/auth/sessions").json()["data"]
-        support = factories.login(session, user, acme.organization, support=True).id
+        support = factories.login(acme.session, user, acme.organization, support=True).id
         for unknown in (theirs["id"], "ses_00000000000000000000000000", "x"):
             refusal(eve.delete(f"/api/auth/sessions/{unknown}"), 404, "not_found")
         refusal(ada.delete(f"/api/auth/sessions/{support}"), 404, "not_found")
@@ -152,9 +148,9 @@ class TestGetJwks:
         assert self.published(visitor) == []
 
     def test_access_tokens_stay_valid_and_their_keys_published_during_rotation(
-        self, visitor: Client, session: Session, acme: Tenant, later: Later, sweep: Callable[[], bool]
+        self, visitor: Client, acme: Tenant, later: Later, sweep: Callable[[], bool]
     ) -> None:
-        user = account(session, "Eve", acme.organization)
+        user = account(acme.session, "Eve", acme.organization)
         first = kid_of(visitor.signed_in(user).jwt())
         later(days=(SIGNING_PERIOD - PUBLISH_BEFORE).days, seconds=5)
         sweep()

@@ -42,8 +42,8 @@ def served_elsewhere(
 
 
 class TestSignIn:
-    def test_sign_in_returns_the_session_and_its_token(self, visitor: Client, session: Session, acme: Tenant) -> None:
-        user = account(session, "Eve", acme.organization)
+    def test_sign_in_returns_the_session_and_its_token(self, visitor: Client, acme: Tenant) -> None:
+        user = account(acme.session, "Eve", acme.organization)
         answer = visitor.sign_in(user.email, headers={"User-Agent": "a browser"})
         body = answer.json()
         assert body["sessionToken"].startswith("svc_session_")
@@ -229,15 +229,13 @@ class TestSignIn:
                 visitor.sign_in(user.email, "not the password")
             assert visitor.sign_in(user.email).status_code == 200
 
-    def test_sign_in_is_audited_in_each_organization(
-        self, visitor: Client, session: Session, acme: Tenant, globex: Tenant
-    ) -> None:
-        user = account(session, "Eve", acme.organization, globex.organization)
+    def test_sign_in_is_audited_in_each_organization(self, visitor: Client, acme: Tenant, globex: Tenant) -> None:
+        user = account(acme.session, "Eve", acme.organization, globex.organization)
         has_started = visitor.sign_in(user.email).json()["session"]
         assert has_started["organizationId"] is None
         for tenant in (acme, globex):
             query = select(AuditEntry).where(AuditEntry.organization_id == tenant.id)
-            [entry] = session.scalars(query)
+            [entry] = acme.session.scalars(query)
             assert (entry.action, entry.target["id"]) == ("session.started", has_started["id"])
             assert entry.actor == {"type": "user", "id": user.id, "name": "Eve"}
 
@@ -257,9 +255,9 @@ class TestSignIn:
 
 class TestSignOut:
     def test_sign_out_ends_session_and_access_tokens_in_every_process(
-        self, visitor: Client, served_elsewhere: str, session: Session, acme: Tenant
+        self, visitor: Client, served_elsewhere: str, acme: Tenant
     ) -> None:
-        eve = visitor.signed_in(account(session, "Eve", acme.organization))
+        eve = visitor.signed_in(account(acme.session, "Eve", acme.organization))
         with client(served_elsewhere) as other:
             elsewhere = Client(other.http, eve.token)
             minted = eve.jwt()
@@ -280,10 +278,8 @@ class TestSignOut:
 
 
 class TestMintSessionToken:
-    def test_access_token_can_be_verified_with_the_published_keys(
-        self, visitor: Client, session: Session, acme: Tenant
-    ) -> None:
-        user = account(session, "Eve", acme.organization)
+    def test_access_token_can_be_verified_with_the_published_keys(self, visitor: Client, acme: Tenant) -> None:
+        user = account(acme.session, "Eve", acme.organization)
         has_started = visitor.sign_in(user.email).json()["session"]
         answer = visitor.get("/api/auth/token")
         minted = answer.json()
@@ -299,39 +295,37 @@ class TestMintSessionToken:
         assert "no-store" in answer.headers["Cache-Control"]
 
     def test_access_token_uses_the_only_or_the_chosen_organization(
-        self, visitor: Client, session: Session, acme: Tenant, globex: Tenant
+        self, visitor: Client, acme: Tenant, globex: Tenant
     ) -> None:
-        user = account(session, "Eve")
+        user = account(acme.session, "Eve")
         eve = visitor.signed_in(user)
         assert eve.get("/api/auth/token").json()["organizationId"] is None
         refusal(eve.ask(eve.jwt()), 403, "organization_not_provisioned")
-        factories.membership(session, acme.organization, user)
+        factories.membership(acme.session, acme.organization, user)
         assert eve.get("/api/auth/token").json()["organizationId"] == acme.id
-        factories.membership(session, globex.organization, user)
+        factories.membership(acme.session, globex.organization, user)
         assert eve.get("/api/auth/token").json()["organizationId"] == acme.id
         again = visitor.signed_in(user)
         refusal(again.ask(again.jwt()), 403, "no_organization_selected")
 
-    def test_lost_membership_takes_effect_on_access_tokens_at_once(
-        self, visitor: Client, session: Session, acme: Tenant
-    ) -> None:
-        user = account(session, "Eve", acme.organization)
+    def test_lost_membership_takes_effect_on_access_tokens_at_once(self, visitor: Client, acme: Tenant) -> None:
+        user = account(acme.session, "Eve", acme.organization)
         eve = visitor.signed_in(user)
         minted = eve.jwt()
         assert eve.calls(minted) == 200
-        session.delete(session.get_one(Membership, (acme.id, user.id)))
-        session.flush()
+        acme.session.delete(acme.session.get_one(Membership, (acme.id, user.id)))
+        acme.session.flush()
         assert (eve.calls(minted), eve.calls()) == (401, 403)
 
     def test_lost_membership_leaves_no_active_organization_until_chosen(
-        self, visitor: Client, session: Session, acme: Tenant, globex: Tenant
+        self, visitor: Client, acme: Tenant, globex: Tenant
     ) -> None:
-        user = account(session, "Eve", acme.organization)
+        user = account(acme.session, "Eve", acme.organization)
         eve = visitor.signed_in(user)
-        factories.membership(session, globex.organization, user)
+        factories.membership(acme.session, globex.organization, user)
         assert eve.get("/api/auth/token").json()["organizationId"] == acme.id
-        session.delete(session.get_one(Membership, (acme.id, user.id)))
-        session.flush()
+        acme.session.delete(acme.session.get_one(Membership, (acme.id, user.id)))
+        acme.session.flush()
         assert eve.get("/api/auth/token").json()["organizationId"] is None
         refusal(eve.ask(eve.jwt()), 403, "no_organization_selected")
         assert eve.auth("org/set-active", organizationId=globex.id).status_code == 200

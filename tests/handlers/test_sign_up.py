@@ -170,22 +170,20 @@ class TestResetPassword:
         visitor.auth("forgot-password", email=user.email)
         return link(session, user.email)
 
-    def test_reset_password_changes_the_password(self, visitor: Client, session: Session, acme: Tenant) -> None:
-        user = account(session, "Eve", acme.organization)
-        answer = visitor.auth("reset-password", token=self.asked(visitor, session, user), password=OTHER)
+    def test_reset_password_changes_the_password(self, visitor: Client, acme: Tenant) -> None:
+        user = account(acme.session, "Eve", acme.organization)
+        answer = visitor.auth("reset-password", token=self.asked(visitor, acme.session, user), password=OTHER)
         assert (answer.status_code, answer.content) == (204, b"")
         refusal(visitor.sign_in(user.email), 401, "wrong_credentials")
         assert visitor.sign_in(user.email, OTHER).status_code == 200
         assert "user.password_changed" in acme.audit()
 
-    def test_reset_password_ends_every_session_of_the_account_only(
-        self, visitor: Client, session: Session, acme: Tenant
-    ) -> None:
-        user, other = account(session, "Eve", acme.organization), account(session, "Ada", acme.organization)
+    def test_reset_password_ends_every_session_of_the_account_only(self, visitor: Client, acme: Tenant) -> None:
+        user, other = account(acme.session, "Eve", acme.organization), account(acme.session, "Ada", acme.organization)
         browser, device, hers = (visitor.signed_in(one) for one in (user, user, other))
         jwt = device.jwt()
         assert device.calls(jwt) == 200
-        visitor.auth("reset-password", token=self.asked(visitor, session, user), password=OTHER)
+        visitor.auth("reset-password", token=self.asked(visitor, acme.session, user), password=OTHER)
         for one in (browser, device):
             refusal(one.get("/api/auth/token"), 401, "invalid_token")
         assert device.calls(jwt) == 401

@@ -2,7 +2,6 @@
 
 import pytest
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from app.edge.access_log import AccessLog
 from app.edge.request_context import RequestContext
@@ -27,14 +26,14 @@ def served_requests(monkeypatch: pytest.MonkeyPatch) -> list[RequestContext]:
 
 
 def test_write_leaves_the_clients_ids_in_the_audit_log_and_in_wake_ups(
-    acme: Tenant, session: Session, wakeups: RecordedWakeups, monkeypatch: pytest.MonkeyPatch
+    acme: Tenant, wakeups: RecordedWakeups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    factories.branch(session, acme.repository())
+    factories.branch(acme.session, acme.repository())
     woken: list[Trace | None] = []
     monkeypatch.setattr(wakeups, "send", lambda _: woken.append(CURRENT.get()))
     answer = acme.key().post("/v1/freezes", FIRST, headers=SENT)
     assert (answer.status_code, answer.headers["X-Request-Id"]) == (201, REQUEST_ID)
-    assert session.scalars(select(AuditEntry.request_id)).all() == [REQUEST_ID]
+    assert acme.session.scalars(select(AuditEntry.request_id)).all() == [REQUEST_ID]
     assert woken == [Trace(TRACE_ID, "00f067aa0ba902b7", "01", REQUEST_ID)]
 
 

@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.organizations import Membership
 from services.identity.api_key_secrets import looks_like_secret
@@ -97,9 +96,9 @@ class TestCreateApiKey:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_person_who_loses_the_role_cannot_create_keys_any_more(acme: Tenant, session: Session, role: str) -> None:
+def test_person_who_loses_the_role_cannot_create_keys_any_more(acme: Tenant, role: str) -> None:
     admin = acme.person("admin")
     assert admin.post(PATH, WANTED).status_code == 201
-    session.query(Membership).where(Membership.organization_id == acme.id).update({"role": role})
+    acme.session.query(Membership).where(Membership.organization_id == acme.id).update({"role": role})
     expected = 201 if role in {"admin", "owner"} else 403
     assert admin.post(PATH, WANTED).status_code == expected

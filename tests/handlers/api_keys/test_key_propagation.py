@@ -7,7 +7,6 @@ from datetime import timedelta
 import httpx
 import psycopg
 import pytest
-from sqlalchemy.orm import Session
 
 from app.main import create_app
 from models.api_keys import ApiKey
@@ -73,7 +72,7 @@ class TestPropagationToEveryProcess:
 
 
 def test_secrets_of_keys_are_neither_stored_nor_logged(
-    acme: Tenant, session: Session, shared_database: psycopg.Connection, caplog: pytest.LogCaptureFixture
+    acme: Tenant, shared_database: psycopg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     first = acme.person("admin").post(PATH, WANTED, headers={"Idempotency-Key": "kept-sealed"}).json()

@@ -2,8 +2,6 @@
 
 from datetime import timedelta
 
-from sqlalchemy.orm import Session
-
 from models.organizations import Membership
 from tests import factories
 from tests.factories import SCOPES
@@ -43,13 +41,13 @@ class TestListApiKeys:
         assert row == made_key["apiKey"]
         assert made_key["secret"] not in acme.person("viewer").get(PATH).text
 
-    def test_list_api_keys_shows_the_state_of_each_key(self, acme: Tenant, session: Session) -> None:
+    def test_list_api_keys_shows_the_state_of_each_key(self, acme: Tenant) -> None:
         past = factories.now() - SECOND
-        factories.api_key(session, acme.organization, name="active")
-        factories.api_key(session, acme.organization, name="for a while", expires_at=past + timedelta(hours=1))
-        factories.api_key(session, acme.organization, name="expired", expires_at=past)
-        factories.api_key(session, acme.organization, name="revoked", revoked_at=past)
-        factories.api_key(session, acme.organization, name="both", revoked_at=past, expires_at=past)
+        factories.api_key(acme.session, acme.organization, name="active")
+        factories.api_key(acme.session, acme.organization, name="for a while", expires_at=past + timedelta(hours=1))
+        factories.api_key(acme.session, acme.organization, name="expired", expires_at=past)
+        factories.api_key(acme.session, acme.organization, name="revoked", revoked_at=past)
+        factories.api_key(acme.session, acme.organization, name="both", revoked_at=past, expires_at=past)
         found = {
             state: {row["name"] for row in listed(acme, state=state)} for state in ("active", "expired", "revoked")
         }
@@ -63,8 +61,8 @@ class TestListApiKeys:
         (row,) = listed(acme)
         assert row["createdBy"]["type"] == "system"
 
-    def test_creator_of_a_key_is_shown_after_leaving_the_organization(self, acme: Tenant, session: Session) -> None:
+    def test_creator_of_a_key_is_shown_after_leaving_the_organization(self, acme: Tenant) -> None:
         made_by = made(acme)["apiKey"]["createdBy"]
         assert (made_by["type"], made_by["name"]) == ("user", "Admin")
-        session.query(Membership).where(Membership.user_id == made_by["id"]).delete()
+        acme.session.query(Membership).where(Membership.user_id == made_by["id"]).delete()
         assert listed(acme)[0]["createdBy"] == made_by

@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.api_keys import ApiKeySecret
 from tests import factories
@@ -97,13 +96,13 @@ class TestRotateApiKey:
             answer = acme.person("admin").post(f"{PATH}/{body['apiKey']['id']}/rotate")
             refusal(answer, 409, "invalid_state")
 
-    def test_concurrent_rotations_leave_a_single_secret_without_an_end(self, acme: Tenant, session: Session) -> None:
+    def test_concurrent_rotations_leave_a_single_secret_without_an_end(self, acme: Tenant) -> None:
         body = made(acme)
         path = f"{PATH}/{body['apiKey']['id']}/rotate"
         admin = acme.person("admin")
         answers = at_once(*[lambda: admin.post(path, {"graceSeconds": 600})] * 4)
         assert [answer.status_code for answer in answers] == [200] * 4
-        secrets = session.query(ApiKeySecret).where(ApiKeySecret.api_key_id == body["apiKey"]["id"]).all()
+        secrets = acme.session.query(ApiKeySecret).where(ApiKeySecret.api_key_id == body["apiKey"]["id"]).all()
         assert len([row for row in secrets if row.ends_at is None]) == 1
         assert sum(works(acme, answer.json()["secret"]) for answer in answers) == 2
         assert not works(acme, body["secret"])

@@ -68,9 +68,9 @@ class Reader:
 
 class TestExportStreaming:
     @pytest.fixture
-    def long(self, acme: Tenant, session: Session) -> str:
+    def long(self, acme: Tenant) -> str:
         """Give the organisation an audit of 10 MB, more than buffers take, and return a token for it."""
-        session.execute(MANY, {"organization": acme.id, "count": ROWS})
+        acme.session.execute(MANY, {"organization": acme.id, "count": ROWS})
         return str(acme.person("viewer").token)
 
     @pytest.fixture
@@ -115,20 +115,14 @@ class TestExportStreaming:
 
     @pytest.mark.parametrize("how", REVOCATIONS)
     def test_export_ends_soon_after_its_credential_is_revoked(
-        self,
-        how: str,
-        long: str,
-        readers: Callable[[str], Reader],
-        impatient: streaming.StreamTimeouts,
-        acme: Tenant,
-        session: Session,
+        self, how: str, long: str, readers: Callable[[str], Reader], impatient: streaming.StreamTimeouts, acme: Tenant
     ) -> None:
         impatient.authorization = 0.2
         reader = readers(str(acme.key("audit:read").token) if how == "key revoked" else long)
         assert reader.read().startswith(b"HTTP/1.1 200")
-        eventually(lambda: downloads(session) == 1)
-        session.execute(text(REVOCATIONS[how]), {"organization": acme.id})
-        eventually(lambda: downloads(session) == 0)
+        eventually(lambda: downloads(acme.session) == 1)
+        acme.session.execute(text(REVOCATIONS[how]), {"organization": acme.id})
+        eventually(lambda: downloads(acme.session) == 0)
         assert not reader.rest().endswith(b"0\r\n\r\n")
 
     def test_export_is_authorized_again_every_two_seconds(self) -> None:
@@ -154,20 +148,20 @@ class TestExportStreaming:
         eventually(lambda: downloads(session) == 0)
 
     def test_export_is_cut_off_when_the_database_connection_dies(
-        self, long: str, readers: Callable[[str], Reader], acme: Tenant, session: Session
+        self, long: str, readers: Callable[[str], Reader], acme: Tenant
     ) -> None:
         reader = readers(long)
         assert reader.read()
-        eventually(lambda: downloads(session) == 1)
-        session.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {DOWNLOAD}"))
+        eventually(lambda: downloads(acme.session) == 1)
+        acme.session.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {DOWNLOAD}"))
         assert not reader.rest().endswith(b"0\r\n\r\n")
         assert acme.person("viewer").get(PATH).status_code == 200
 
     def test_exports_are_limited_to_two_per_organization(
-        self, long: str, readers: Callable[[str], Reader], acme: Tenant, globex: Tenant, session: Session
+        self, long: str, readers: Callable[[str], Reader], acme: Tenant, globex: Tenant
     ) -> None:
         change_plan(globex.session, globex.organization, "business")
-        session.flush()
+        acme.session.flush()
         running = [readers(long) for _ in range(MAX_DOWNLOADS_PER_ORGANIZATION)]
         assert all(reader.read() for reader in running)
         refused = acme.person("viewer").get(PATH)
@@ -177,7 +171,7 @@ class TestExportStreaming:
         assert acme.person("viewer").get("/v1/freezes").status_code == 200
         for reader in running:
             reader.socket.close()
-        eventually(lambda: downloads(session) == 0)
+        eventually(lambda: downloads(acme.session) == 0)
         assert acme.person("viewer").get(PATH).status_code == 200
 
     def test_export_that_was_read_does_not_count_any_more(self, acme: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,6 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy.orm import Session
-
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.access_checks import what_github_refuses
@@ -18,9 +16,11 @@ def names(page: dict[str, Any]) -> list[str]:
 
 class TestListBranches:
     def test_list_branches_shows_the_light_of_the_last_probe(
-        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch
+        self, acme: Tenant, repository: Repository, web: WatchedBranch
     ) -> None:
-        found = factories.branch_enforcement(session, factories.branch(session, repository, "release/1"), "red")
+        found = factories.branch_enforcement(
+            acme.session, factories.branch(acme.session, repository, "release/1"), "red"
+        )
         shown = {row["name"]: row["enforcement"] for row in acme.key().get("/v1/branches").json()["data"]}
         assert found.verified_at is not None
         assert shown.pop("main") == {"light": "amber", "lastVerifiedAt": None}
@@ -28,18 +28,18 @@ class TestListBranches:
         assert datetime.fromisoformat(shown["release/1"]["lastVerifiedAt"]) == found.verified_at
 
     def test_list_branches_returns_the_last_watched_first_page_by_page(
-        self, acme: Tenant, session: Session, repository: Repository
+        self, acme: Tenant, repository: Repository
     ) -> None:
         for age, name in enumerate(["c", "b", "a"]):
-            factories.branch(session, repository, name, created_at=factories.now() - timedelta(minutes=age))
+            factories.branch(acme.session, repository, name, created_at=factories.now() - timedelta(minutes=age))
         first = acme.key().get("/v1/branches", limit=2).json()
         second = acme.key().get("/v1/branches", limit=2, cursor=first["nextCursor"]).json()
         assert [*names(first), *names(second)] == ["c", "b", "a"]
         assert second["nextCursor"] is None
 
-    def test_list_branches_applies_its_filters(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
-        other = factories.branch(session, acme.repository("api"), "trunk")
-        freeze = factories.freeze(session, acme.organization, [other])
+    def test_list_branches_applies_its_filters(self, acme: Tenant, web: WatchedBranch) -> None:
+        other = factories.branch(acme.session, acme.repository("api"), "trunk")
+        freeze = factories.freeze(acme.session, acme.organization, [other])
         reader = acme.key("repo:read")
         assert names(reader.get("/v1/branches", repo="ACME/web").json()) == ["main"]
         assert names(reader.get("/v1/branches", repo=other.repository_id).json()) == ["trunk"]
@@ -50,24 +50,22 @@ class TestListBranches:
         ]
 
     def test_list_branches_hides_unwatched_and_removed_branches(
-        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch
+        self, acme: Tenant, repository: Repository, web: WatchedBranch
     ) -> None:
-        factories.branch(session, repository, "old", unwatched_at=factories.now())
-        factories.branch(session, acme.repository("gone", removed_at=factories.now()), "gone")
+        factories.branch(acme.session, repository, "old", unwatched_at=factories.now())
+        factories.branch(acme.session, acme.repository("gone", removed_at=factories.now()), "gone")
         assert names(acme.key().get("/v1/branches").json()) == ["main"]
 
 
 class TestListRepositoryBranches:
-    def test_list_repository_branches_shows_only_its_own(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        factories.branch(session, acme.repository("api"), "trunk")
+    def test_list_repository_branches_shows_only_its_own(self, acme: Tenant, web: WatchedBranch) -> None:
+        factories.branch(acme.session, acme.repository("api"), "trunk")
         assert names(acme.key().get("/v1/repos/acme%2Fweb/branches").json()) == ["main"]
 
     def test_list_repository_branches_filters_by_frozen(
-        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch
+        self, acme: Tenant, repository: Repository, web: WatchedBranch
     ) -> None:
-        factories.freeze(session, acme.organization, [factories.branch(session, repository, "release/1")])
+        factories.freeze(acme.session, acme.organization, [factories.branch(acme.session, repository, "release/1")])
         path = f"/v1/repos/{repository.id}/branches"
         assert names(acme.key().get(path, frozen="true").json()) == ["release/1"]
         assert names(acme.key().get(path, frozen="false").json()) == ["main"]
@@ -115,10 +113,10 @@ class TestListRemoteBranches:
         assert acme.support.get(self.path).status_code == 200
 
     def test_list_remote_branches_is_not_found_when_missing_on_github(
-        self, acme: Tenant, session: Session, repository: Repository
+        self, acme: Tenant, repository: Repository
     ) -> None:
         repository.name = "elsewhere"
-        session.flush()
+        acme.session.flush()
         refusal(acme.key().get(f"/v1/repos/{repository.id}/remote-branches"), 404, "repository_not_found")
 
     def test_list_remote_branches_is_gone_when_github_removed_the_installation(
@@ -166,21 +164,21 @@ class TestListRemoteBranches:
 
 
 class TestGetBranch:
-    def test_get_branch_names_every_freeze_that_covers_the_branch(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        early = factories.freeze(session, acme.organization, [web], started_at=factories.now() - timedelta(minutes=9))
-        late = factories.freeze(session, acme.organization, [web])
-        factories.freeze(session, acme.organization, [web], ended_at=factories.now())
-        factories.freeze(session, acme.organization, [web], ends_at=factories.now())
-        factories.freeze(session, acme.organization, [web], started_at=factories.now() + timedelta(hours=1))
+    def test_get_branch_names_every_freeze_that_covers_the_branch(self, acme: Tenant, web: WatchedBranch) -> None:
+        early = factories.freeze(
+            acme.session, acme.organization, [web], started_at=factories.now() - timedelta(minutes=9)
+        )
+        late = factories.freeze(acme.session, acme.organization, [web])
+        factories.freeze(acme.session, acme.organization, [web], ended_at=factories.now())
+        factories.freeze(acme.session, acme.organization, [web], ends_at=factories.now())
+        factories.freeze(acme.session, acme.organization, [web], started_at=factories.now() + timedelta(hours=1))
         shown = acme.key("repo:read").get(f"/v1/branches/{web.id}").json()
         assert (shown["frozen"], shown["freezeIds"]) == (True, [early.id, late.id])
 
     def test_get_branch_is_not_found_when_unknown_foreign_or_unwatched(
-        self, acme: Tenant, globex: Tenant, session: Session, repository: Repository
+        self, acme: Tenant, globex: Tenant, repository: Repository
     ) -> None:
-        foreign = factories.branch(session, globex.repository("secret"))
-        unwatched = factories.branch(session, repository, "old", unwatched_at=factories.now())
+        foreign = factories.branch(acme.session, globex.repository("secret"))
+        unwatched = factories.branch(acme.session, repository, "old", unwatched_at=factories.now())
         for branch_id in (foreign.id, unwatched.id, "wbr_00000000000000000000000000", repository.id, "main"):
             refusal(acme.key().get(f"/v1/branches/{branch_id}"), 404, "branch_not_found")

@@ -15,7 +15,7 @@ from tests.harness.wakeups import RecordedWakeups
 
 class TestWatchBranch:
     def test_watch_branch_watches_and_schedules_the_heads(
-        self, acme: Tenant, session: Session, repository: Repository, wakeups: RecordedWakeups
+        self, acme: Tenant, repository: Repository, wakeups: RecordedWakeups
     ) -> None:
         answer = acme.key("repo:write").post("/v1/repos/acme%2Fweb/branches", {"name": "release/1"})
         assert answer.status_code == 201
@@ -34,30 +34,30 @@ class TestWatchBranch:
             "enforcement": {"light": "amber", "lastVerifiedAt": None},
             "settings": {"exceptionsAllowed": True},
         }
-        row = session.get_one(WatchedBranch, shown["id"])
-        assert factories.check(session, row).wanted_generation > factories.check(session, row).written_generation
-        assert factories.check(session, row).due_at is not None
+        row = acme.session.get_one(WatchedBranch, shown["id"])
+        assert (
+            factories.check(acme.session, row).wanted_generation > factories.check(acme.session, row).written_generation
+        )
+        assert factories.check(acme.session, row).due_at is not None
         assert "reconcile" in wakeups.sent
         assert acme.audit() == ["branch.watched"]
 
     def test_watch_branch_accepts_a_branch_missing_on_github(self, acme: Tenant, repository: Repository) -> None:
         assert acme.key().post(f"/v1/repos/{repository.id}/branches", {"name": "next"}).status_code == 201
 
-    def test_watch_branch_gives_the_branch_a_check_of_its_own(self, acme: Tenant, session: Session) -> None:
+    def test_watch_branch_gives_the_branch_a_check_of_its_own(self, acme: Tenant) -> None:
         acme.repository("api", auto_watch=["!hotfix/1", "hotfix/*"])
         shown = acme.key().post("/v1/repos/acme%2Fapi/branches", {"name": "hotfix/2"}).json()
         assert shown["checkName"] == "change-freeze/hotfix/2"
-        assert session.get_one(WatchedBranch, shown["id"]).pattern_check_name == "change-freeze/hotfix/*"
+        assert acme.session.get_one(WatchedBranch, shown["id"]).pattern_check_name == "change-freeze/hotfix/*"
 
-    def test_watch_branch_joins_open_freezes_that_cover_the_branch(
-        self, acme: Tenant, session: Session, repository: Repository
-    ) -> None:
+    def test_watch_branch_joins_open_freezes_that_cover_the_branch(self, acme: Tenant, repository: Repository) -> None:
         scope = {"type": "organization", "branches": ["release/*"]}
-        freeze = factories.freeze(session, acme.organization, scope=scope)
+        freeze = factories.freeze(acme.session, acme.organization, scope=scope)
         path = f"/v1/repos/{repository.id}/branches"
         assert acme.key().post(path, {"name": "release/1"}).json()["freezeIds"] == [freeze.id]
         assert acme.key().post(path, {"name": "main"}).json()["freezeIds"] == []
-        assert session.query(FreezeTarget).where(FreezeTarget.freeze_id == freeze.id).one().state == "pending"
+        assert acme.session.query(FreezeTarget).where(FreezeTarget.freeze_id == freeze.id).one().state == "pending"
 
     def test_watch_branch_is_a_conflict_when_already_watched(
         self, acme: Tenant, repository: Repository, web: WatchedBranch
@@ -66,7 +66,7 @@ class TestWatchBranch:
         assert refusal(answer, 409, "already_exists")["details"][0]["path"] == "/name"
 
     def test_watch_branch_restores_a_formerly_watched_branch(
-        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch
+        self, acme: Tenant, repository: Repository, web: WatchedBranch
     ) -> None:
         acme.key().delete(f"/v1/branches/{web.id}")
         answer = acme.key().post(f"/v1/repos/{repository.id}/branches", {"name": "main"})
@@ -74,9 +74,7 @@ class TestWatchBranch:
         assert answer.json()["id"] == web.id
         assert answer.json()["checkName"] == web.check_name
 
-    def test_concurrent_watches_of_a_branch_succeed_once(
-        self, acme: Tenant, session: Session, repository: Repository
-    ) -> None:
+    def test_concurrent_watches_of_a_branch_succeed_once(self, acme: Tenant, repository: Repository) -> None:
         key, path = acme.key(), f"/v1/repos/{repository.id}/branches"
         answers = at_once(*[lambda: key.post(path, {"name": "release/1"})] * 8)
         assert sorted(answer.status_code for answer in answers) == [201] + [409] * 7
@@ -129,54 +127,54 @@ class TestWatchBranch:
 
 class TestUpdateBranch:
     def test_update_branch_disables_exceptions_and_rewrites_the_checks(
-        self, acme: Tenant, session: Session, web: WatchedBranch, wakeups: RecordedWakeups
+        self, acme: Tenant, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
         body = {"settings": {"exceptionsAllowed": False}}
         shown = acme.key("repo:write").patch(f"/v1/branches/{web.id}", body).json()
         assert shown["settings"] == {"exceptionsAllowed": False}
-        session.refresh(web)
-        assert factories.check(session, web).wanted_generation > 0
+        acme.session.refresh(web)
+        assert factories.check(acme.session, web).wanted_generation > 0
         assert "reconcile" in wakeups.sent
         assert acme.audit() == ["branch.updated"]
 
-    def test_update_branch_keeps_omitted_settings(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_update_branch_keeps_omitted_settings(self, acme: Tenant, web: WatchedBranch) -> None:
         web.exceptions_allowed = False
-        session.flush()
+        acme.session.flush()
         shown = acme.key().patch(f"/v1/branches/{web.id}", {"settings": {}}).json()
         assert shown["settings"] == {"exceptionsAllowed": False}
 
 
 class TestUnwatchBranch:
     def test_unwatch_branch_leaves_no_blocking_check_behind(
-        self, acme: Tenant, session: Session, web: WatchedBranch, wakeups: RecordedWakeups
+        self, acme: Tenant, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
         answer = acme.key("repo:write").delete(f"/v1/branches/{web.id}")
         assert (answer.status_code, answer.content) == (204, b"")
-        session.refresh(web)
+        acme.session.refresh(web)
         assert web.unwatched_at is not None
-        assert factories.check(session, web).wanted_generation > factories.check(session, web).written_generation
-        assert factories.check(session, web).due_at is not None
+        assert (
+            factories.check(acme.session, web).wanted_generation > factories.check(acme.session, web).written_generation
+        )
+        assert factories.check(acme.session, web).due_at is not None
         assert "reconcile" in wakeups.sent
         assert acme.audit() == ["branch.unwatched"]
         refusal(acme.key().get(f"/v1/branches/{web.id}"), 404, "branch_not_found")
         refusal(acme.key().delete(f"/v1/branches/{web.id}"), 404, "branch_not_found")
 
-    def test_unwatch_branch_is_refused_with_the_freeze_while_frozen(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        freeze = factories.freeze(session, acme.organization, [web])
+    def test_unwatch_branch_is_refused_with_the_freeze_while_frozen(self, acme: Tenant, web: WatchedBranch) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [web])
         error = refusal(acme.key().delete(f"/v1/branches/{web.id}"), 409, "already_frozen")
         assert freeze.id in error["message"]
-        session.refresh(web)
+        acme.session.refresh(web)
         assert web.unwatched_at is None
         freeze.ended_at = factories.now()
-        session.flush()
+        acme.session.flush()
         assert acme.key().delete(f"/v1/branches/{web.id}").status_code == 204
 
     def test_unwatch_branch_is_allowed_after_the_freeze_has_ended(
-        self, acme: Tenant, session: Session, web: WatchedBranch, later: Any
+        self, acme: Tenant, web: WatchedBranch, later: Any
     ) -> None:
-        factories.freeze(session, acme.organization, [web], ends_at=factories.now() + timedelta(minutes=1))
+        factories.freeze(acme.session, acme.organization, [web], ends_at=factories.now() + timedelta(minutes=1))
         refusal(acme.key().delete(f"/v1/branches/{web.id}"), 409, "already_frozen")
         later(minutes=2)
         assert acme.key().delete(f"/v1/branches/{web.id}").status_code == 204

@@ -88,12 +88,12 @@ class TestGetCalendar:
         assert asyncio.run(remaining("a", "a", "b", "a")) == [1, 0, 1, -1]
 
     def test_planned_windows_are_shown_for_the_next_90_days(
-        self, acme: Tenant, web: WatchedBranch, session: Session, clock: MovableClock
+        self, acme: Tenant, web: WatchedBranch, clock: MovableClock
     ) -> None:
         clock.at = factories.now()
         created(acme.person("member"))
         shown = events(read(acme, new_feed(acme.person("member"))))
-        rows = windows(session)
+        rows = windows(acme.session)
         assert list(shown) == [row.id for row in rows if row.starts_at < clock.at + timedelta(days=90)]
         event = shown[rows[0].id]
         assert (event.start, event.end) == (rows[0].starts_at, rows[0].ends_at)
@@ -107,10 +107,10 @@ class TestGetCalendar:
         assert (event["STATUS"], event["TRANSP"]) == ("CONFIRMED", "TRANSPARENT")
         assert event["UID"] == rows[0].id
 
-    def test_freeze_names_the_schedule_that_started_it(self, acme: Tenant, session: Session) -> None:
+    def test_freeze_names_the_schedule_that_started_it(self, acme: Tenant) -> None:
         by = {"type": "user", "id": "usr_ada", "name": "Ada"}
-        schedule = factories.schedule(session, acme.organization, name="Nights", created_by=by)
-        window = factories.occurrence(session, schedule)
+        schedule = factories.schedule(acme.session, acme.organization, name="Nights", created_by=by)
+        window = factories.occurrence(acme.session, schedule)
         actor = {"type": "schedule", "id": schedule.id, "name": schedule.name}
         of: dict[str, Any] = {
             "schedule_id": schedule.id,
@@ -118,10 +118,10 @@ class TestGetCalendar:
             "source": "schedule",
             "reason": "No release team",
         }
-        freeze = factories.freeze(session, acme.organization, occurrence_id=window.id, **of)
+        freeze = factories.freeze(acme.session, acme.organization, occurrence_id=window.id, **of)
         window.freeze_id = freeze.id
-        alone = factories.freeze(session, acme.organization, **of)
-        session.flush()
+        alone = factories.freeze(acme.session, acme.organization, **of)
+        acme.session.flush()
         shown = events(read(acme, new_feed(acme.person("member"))))
         lines = {event_id: str(event["DESCRIPTION"]).split("\n") for event_id, event in shown.items()}
         assert lines[window.id][1:3] == [
@@ -132,10 +132,12 @@ class TestGetCalendar:
             str(shown[window.id]["URL"]), str(shown[alone.id]["URL"])
         ]  # fmt: skip
 
-    def test_key_does_not_pass_for_the_member_it_is_named_like(self, acme: Tenant, session: Session) -> None:
+    def test_key_does_not_pass_for_the_member_it_is_named_like(self, acme: Tenant) -> None:
         names = {"user": "Ada", "api_key": "A" * 200}
         for kind, name in names.items():
-            factories.freeze(session, acme.organization, created_by={"type": kind, "id": f"{kind}_1", "name": name})
+            factories.freeze(
+                acme.session, acme.organization, created_by={"type": kind, "id": f"{kind}_1", "name": name}
+            )
         shown = events(read(acme, new_feed(acme.person("member")))).values()
         by = sorted(str(event["DESCRIPTION"]).split("\n")[2] for event in shown)
         assert by[1] == "Started by Ada"
@@ -189,17 +191,17 @@ class TestGetCalendar:
         assert all(deleted[event_id]["SEQUENCE"] > event["SEQUENCE"] for event_id, event in after.items())
 
     def test_calendar_has_the_nearest_events_and_no_cancelled_one_instead(
-        self, acme: Tenant, session: Session, monkeypatch: pytest.MonkeyPatch
+        self, acme: Tenant, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert MAX_EVENTS == 1000
         monkeypatch.setattr(calendar_feed, "MAX_EVENTS", 5)
-        schedule, now = factories.schedule(session, acme.organization), factories.now()
+        schedule, now = factories.schedule(acme.session, acme.organization), factories.now()
         of = {"organization_id": acme.id, "schedule_id": schedule.id}
         hour = timedelta(hours=1)
         starts = {new_id("occ"): now + hour * number for number in range(1, 8)}
         rows = [{**of, "id": one, "starts_at": at, "ends_at": at + hour} for one, at in starts.items()]
-        session.execute(insert(CancelledWindow), [{**rows[0], "cancelled_at": now + hour}])
-        session.execute(insert(Occurrence), rows[1:])
+        acme.session.execute(insert(CancelledWindow), [{**rows[0], "cancelled_at": now + hour}])
+        acme.session.execute(insert(Occurrence), rows[1:])
 
         def shown() -> list[str]:
             content = read(acme, new_feed(acme.person("member"))).content
@@ -207,14 +209,12 @@ class TestGetCalendar:
 
         cancelled, *planned = starts
         assert shown() == planned[:5]
-        session.execute(delete(Occurrence).where(Occurrence.id.in_(planned[:2])))
+        acme.session.execute(delete(Occurrence).where(Occurrence.id.in_(planned[:2])))
         assert shown() == [*planned[2:], cancelled]
 
-    def test_skipped_window_is_cancelled_until_it_is_planned_again(
-        self, acme: Tenant, web: WatchedBranch, session: Session
-    ) -> None:
+    def test_skipped_window_is_cancelled_until_it_is_planned_again(self, acme: Tenant, web: WatchedBranch) -> None:
         schedule, feed = created(acme.person("member")), new_feed(acme.person("member"))
-        first, second = windows(session)[:2]
+        first, second = windows(acme.session)[:2]
         window = f"/v1/schedules/{schedule['id']}/occurrences/{first.id}"
         planned = events(read(acme, feed))
         assert acme.person("member").post(f"{window}/skip").status_code == 200
@@ -228,11 +228,11 @@ class TestGetCalendar:
         assert again[first.id]["SEQUENCE"] == planned[first.id]["SEQUENCE"] + 2
 
     def test_window_keeps_its_event_while_it_freezes_and_after(
-        self, acme: Tenant, web: WatchedBranch, session: Session, clock: MovableClock
+        self, acme: Tenant, web: WatchedBranch, clock: MovableClock
     ) -> None:
         clock.at = factories.now()
         schedule, feed = created(acme.person("member")), new_feed(acme.person("member"))
-        first = windows(session)[0].id
+        first = windows(acme.session)[0].id
         planned = events(read(acme, feed))
         run_now = f"/v1/schedules/{schedule['id']}/run-now"
         body = {"action": "apply", "endsAt": (clock.at + timedelta(days=3)).isoformat()}
@@ -247,21 +247,21 @@ class TestGetCalendar:
         assert ended.keys() == planned.keys()
         assert abs(ended[first].end - clock.at) < timedelta(seconds=2)
         assert planned[first]["SEQUENCE"] < active[first]["SEQUENCE"] < ended[first]["SEQUENCE"]
-        freeze_id = session.scalars(select(Freeze.id)).one()
+        freeze_id = acme.session.scalars(select(Freeze.id)).one()
         assert [urlsplit(each[first]["URL"]).path for each in (planned, active, ended)] == [
             f"/schedules/{schedule['id']}", f"/freezes/{freeze_id}", f"/freezes/{freeze_id}"
         ]  # fmt: skip
 
     def test_sequence_never_falls_when_old_audit_entries_leave_the_database(
-        self, acme: Tenant, web: WatchedBranch, session: Session
+        self, acme: Tenant, web: WatchedBranch
     ) -> None:
         created(acme.person("member"))
         feed = new_feed(acme.person("member"))
         before = events(read(acme, feed))
-        removed = session.execute(delete(AuditEntry).where(AuditEntry.organization_id == acme.id)).rowcount  # type: ignore[attr-defined]
+        removed = acme.session.execute(delete(AuditEntry).where(AuditEntry.organization_id == acme.id)).rowcount  # type: ignore[attr-defined]
         of_range = {"sequence": removed, "hash": b"", "file_sha256": b"", "removed_by": "grace"}
         now = factories.now()
-        session.execute(
+        acme.session.execute(
             insert(AuditRemoval).values(organization_id=acme.id, sealed_at=now, recorded_at=now, **of_range)
         )
         after = events(read(acme, feed))
@@ -269,11 +269,11 @@ class TestGetCalendar:
         for name in ("SEQUENCE", "LAST-MODIFIED"):
             assert all(after[one].decoded(name) >= event.decoded(name) for one, event in before.items()), name
 
-    def test_missed_window_is_cancelled(self, acme: Tenant, session: Session) -> None:
+    def test_missed_window_is_cancelled(self, acme: Tenant) -> None:
         feed, now = new_feed(acme.person("member")), factories.now()
-        schedule = factories.schedule(session, acme.organization)
+        schedule = factories.schedule(acme.session, acme.organization)
         past = {"starts_at": now - timedelta(hours=3), "ends_at": now - timedelta(hours=2), "missed_at": now}
-        factories.occurrence(session, schedule, **past)
+        factories.occurrence(acme.session, schedule, **past)
         event = only(read(acme, feed))
         assert (event["STATUS"], event["SUMMARY"]) == ("CANCELLED", "Missed: Weekends")
 
@@ -301,11 +301,11 @@ class TestGetCalendar:
         acme.key().post(f"/v1/freezes/{freeze['id']}/lift")
         assert only(read(acme, feed))["SEQUENCE"] > third["SEQUENCE"]
 
-    def test_ended_freezes_are_shown_for_30_days(self, acme: Tenant, session: Session) -> None:
+    def test_ended_freezes_are_shown_for_30_days(self, acme: Tenant) -> None:
         now = factories.now()
         ids = [
             factories.freeze(
-                session,
+                acme.session,
                 acme.organization,
                 started_at=now - timedelta(days=40),
                 ended_at=now - timedelta(days=days),
@@ -315,43 +315,39 @@ class TestGetCalendar:
         ]
         assert list(events(read(acme, new_feed(acme.person("member"))))) == ids[:1]
 
-    def test_calendar_of_a_repository_shows_only_what_freezes_it(
-        self, acme: Tenant, web: WatchedBranch, session: Session
-    ) -> None:
-        api = factories.branch(session, acme.repository("api"))
+    def test_calendar_of_a_repository_shows_only_what_freezes_it(self, acme: Tenant, web: WatchedBranch) -> None:
+        api = factories.branch(acme.session, acme.repository("api"))
         feed = new_feed(acme.person("member"), repo="acme/web")
-        mine = factories.freeze(session, acme.organization, [web])
-        factories.freeze(session, acme.organization, [api])
+        mine = factories.freeze(acme.session, acme.organization, [web])
+        factories.freeze(acme.session, acme.organization, [api])
         scopes = ({"type": "repositories", "repositories": [one]} for one in ("acme/web", "acme/api"))
-        schedules = [factories.schedule(session, acme.organization, scope=scope) for scope in scopes]
-        planned, _ = (factories.occurrence(session, schedule) for schedule in schedules)
+        schedules = [factories.schedule(acme.session, acme.organization, scope=scope) for scope in scopes]
+        planned, _ = (factories.occurrence(acme.session, schedule) for schedule in schedules)
         answer = read(acme, feed)
         assert set(events(answer)) == {mine.id, planned.id}
         assert icalendar.Calendar.from_ical(answer.content)["X-WR-CALNAME"] == "Freezes of acme/web"
 
-    def test_calendar_of_a_schedule_shows_only_its_windows(
-        self, acme: Tenant, web: WatchedBranch, session: Session
-    ) -> None:
-        mine, other = (factories.schedule(session, acme.organization, name=name) for name in ("Nights", "Weekends"))
-        planned, _ = factories.occurrence(session, mine), factories.occurrence(session, other)
-        factories.freeze(session, acme.organization, [web])
+    def test_calendar_of_a_schedule_shows_only_its_windows(self, acme: Tenant, web: WatchedBranch) -> None:
+        mine, other = (
+            factories.schedule(acme.session, acme.organization, name=name) for name in ("Nights", "Weekends")
+        )
+        planned, _ = factories.occurrence(acme.session, mine), factories.occurrence(acme.session, other)
+        factories.freeze(acme.session, acme.organization, [web])
         answer = read(acme, new_feed(acme.person("member"), scheduleId=mine.id))
         assert list(events(answer)) == [planned.id]
         assert icalendar.Calendar.from_ical(answer.content)["X-WR-CALNAME"] == "Freezes: Nights"
 
-    def test_calendar_shows_nothing_of_another_organization(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
-        factories.freeze(session, globex.organization)
-        factories.occurrence(session, factories.schedule(session, globex.organization))
+    def test_calendar_shows_nothing_of_another_organization(self, acme: Tenant, globex: Tenant) -> None:
+        factories.freeze(acme.session, globex.organization)
+        factories.occurrence(acme.session, factories.schedule(acme.session, globex.organization))
         assert events(read(acme, new_feed(acme.person("member")))) == {}
 
-    def test_hostile_texts_stay_inside_their_properties(self, acme: Tenant, session: Session) -> None:
-        schedule = factories.schedule(session, acme.organization, name=HOSTILE, reason=HOSTILE)
-        factories.occurrence(session, schedule)
-        factories.freeze(session, acme.organization, reason=HOSTILE)
+    def test_hostile_texts_stay_inside_their_properties(self, acme: Tenant) -> None:
+        schedule = factories.schedule(acme.session, acme.organization, name=HOSTILE, reason=HOSTILE)
+        factories.occurrence(acme.session, schedule)
+        factories.freeze(acme.session, acme.organization, reason=HOSTILE)
         acme.organization.name = HOSTILE
-        session.flush()
+        acme.session.flush()
         answer = read(acme, new_feed(acme.person("member")))
         assert len(events(answer)) == 2
         for event in events(answer).values():

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence
@@ -71,12 +70,10 @@ class TestCancelledWindows:
         stopped.move(timedelta(seconds=1))
         assert set(titles(acme, feed)) == {"Frozen"}
 
-    def test_window_more_than_90_days_away_is_shown(
-        self, acme: Tenant, session: Session, stopped: StoppedClock
-    ) -> None:
+    def test_window_more_than_90_days_away_is_shown(self, acme: Tenant, stopped: StoppedClock) -> None:
         day = (stopped.now + timedelta(days=200)).date().isoformat()
         created(acme.key(), recurrence={"frequency": "once", "startDate": day})
-        row = session.scalars(select(Occurrence)).one()
+        row = acme.session.scalars(select(Occurrence)).one()
         assert list(events(read(acme, new_feed(acme.person("member"))))) == [row.id]
 
     def test_parameters_that_calendar_programs_add_are_ignored(self, acme: Tenant) -> None:

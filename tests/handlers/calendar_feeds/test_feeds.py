@@ -3,7 +3,6 @@
 import psycopg
 import pytest
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
 from models.calendar_feeds import CalendarFeed
@@ -26,7 +25,7 @@ def grace(acme: Tenant) -> Person:
 
 
 class TestCreateCalendarFeed:
-    def test_address_is_shown_once_and_only_its_hash_is_stored(self, acme: Tenant, session: Session) -> None:
+    def test_address_is_shown_once_and_only_its_hash_is_stored(self, acme: Tenant) -> None:
         feed = new_feed(acme.person("member"))
         token = feed["path"].removeprefix("/calendars/").removesuffix(".ics")
         assert token.startswith("svc_feed_")
@@ -34,13 +33,13 @@ class TestCreateCalendarFeed:
         listed = acme.person("viewer").get(FEEDS)
         assert listed.json()["data"] == [feed["calendarFeed"]]
         assert token not in listed.text
-        row = session.scalars(select(CalendarFeed)).one()
+        row = acme.session.scalars(select(CalendarFeed)).one()
         assert token.encode() not in row.token_hash
         assert len(row.token_hash) == 32
 
-    def test_creation_is_audited_without_the_address(self, acme: Tenant, session: Session) -> None:
+    def test_creation_is_audited_without_the_address(self, acme: Tenant) -> None:
         feed = new_feed(acme.person("member"))
-        entry = session.scalars(select(AuditEntry)).one()
+        entry = acme.session.scalars(select(AuditEntry)).one()
         assert entry.action == "calendar_feed.created"
         assert entry.target == {"type": "calendar_feed", "id": feed["calendarFeed"]["id"], "name": "Team calendar"}
         assert "svc_feed" not in str(entry.details)
@@ -67,19 +66,17 @@ class TestCreateCalendarFeed:
     def test_feed_of_what_is_unknown_is_refused(self, acme: Tenant, body: dict[str, str], code: str) -> None:
         refusal(acme.person("member").post(FEEDS, {**WANTED, **body}), 404, code)
 
-    def test_person_has_a_limited_number_of_feeds(self, acme: Tenant, grace: Person, session: Session) -> None:
+    def test_person_has_a_limited_number_of_feeds(self, acme: Tenant, grace: Person) -> None:
         for _ in range(MAX_FEEDS - 1):
-            factories.calendar_feed(session, grace.user, acme.organization)
+            factories.calendar_feed(acme.session, grace.user, acme.organization)
         feed = new_feed(grace.caller)
         refusal(grace.caller.post(FEEDS, WANTED), 409, "invalid_state")
         assert grace.caller.delete(f"{FEEDS}/{feed['calendarFeed']['id']}").status_code == 204
         new_feed(grace.caller)
 
-    def test_limit_of_feeds_holds_for_concurrent_requests(
-        self, acme: Tenant, grace: Person, session: Session, database: str
-    ) -> None:
+    def test_limit_of_feeds_holds_for_concurrent_requests(self, acme: Tenant, grace: Person, database: str) -> None:
         for _ in range(MAX_FEEDS - 1):
-            factories.calendar_feed(session, grace.user, acme.organization)
+            factories.calendar_feed(acme.session, grace.user, acme.organization)
         with (
             psycopg.connect(as_libpq(database)) as inserts_wait,
             psycopg.connect(as_libpq(database), autocommit=True) as watch,
@@ -109,23 +106,21 @@ class TestRevokeCalendarFeed:
         assert acme.person("viewer").get(FEEDS).json()["data"] == []
         assert acme.audit() == ["calendar_feed.created", "calendar_feed.revoked"]
 
-    def test_feeds_of_a_removed_member_end_and_are_audited(
-        self, acme: Tenant, globex: Tenant, grace: Person, session: Session
-    ) -> None:
-        factories.membership(session, globex.organization, grace.user)
-        elsewhere = factories.calendar_feed(session, grace.user, globex.organization)[1]
+    def test_feeds_of_a_removed_member_end_and_are_audited(self, acme: Tenant, globex: Tenant, grace: Person) -> None:
+        factories.membership(acme.session, globex.organization, grace.user)
+        elsewhere = factories.calendar_feed(acme.session, grace.user, globex.organization)[1]
         feed, other = new_feed(grace.caller), new_feed(acme.person("member"))
         assert acme.person("admin").delete(f"/v1/members/{grace.id}").status_code == 204
         refusal(read(acme, feed), 404, "calendar_feed_not_found")
         assert read(acme, other).status_code == 200
         assert acme.http.get(f"/calendars/{elsewhere}").status_code == 200
-        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "calendar_feed.revoked")).one()
+        entry = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "calendar_feed.revoked")).one()
         assert entry.details["why"] == "member_removed"
-        factories.membership(session, acme.organization, grace.user)
+        factories.membership(acme.session, acme.organization, grace.user)
         refusal(read(acme, feed), 404, "calendar_feed_not_found")
 
-    def test_feeds_end_with_their_organization(self, acme: Tenant, session: Session) -> None:
+    def test_feeds_end_with_their_organization(self, acme: Tenant) -> None:
         feed = new_feed(acme.person("member"))
         acme.organization.deleted_at = factories.now()
-        session.flush()
+        acme.session.flush()
         refusal(read(acme, feed), 404, "calendar_feed_not_found")

@@ -15,18 +15,13 @@ HOUR = timedelta(hours=1)
 
 
 def test_list_has_every_watched_branch_of_enabled_repositories(
-    client: ClassicClient,
-    acme: Tenant,
-    session: Session,
-    repository: Repository,
-    web: WatchedBranch,
-    api: WatchedBranch,
+    client: ClassicClient, acme: Tenant, repository: Repository, web: WatchedBranch, api: WatchedBranch
 ) -> None:
-    release = factories.branch(session, repository, "release/1.2")
-    factories.branch(session, repository, "old", unwatched_at=factories.now())
-    factories.branch(session, acme.repository("off", enabled=False))
-    factories.branch(session, factories.repository(session, acme.organization, "other/web"))
-    factories.freeze(session, acme.organization, [release])
+    release = factories.branch(acme.session, repository, "release/1.2")
+    factories.branch(acme.session, repository, "old", unwatched_at=factories.now())
+    factories.branch(acme.session, acme.repository("off", enabled=False))
+    factories.branch(acme.session, factories.repository(acme.session, acme.organization, "other/web"))
+    factories.freeze(acme.session, acme.organization, [release])
     answer = shown(client.get("/branches/ACME/"))
     assert [(one["name"], one["branch"]) for one in answer["frozen"]] == [("web (release/1.2)", "release/1.2")]
     assert [one["name"] for one in answer["unfrozen"]] == ["api", "web (main)"]
@@ -36,13 +31,13 @@ def test_list_has_every_watched_branch_of_enabled_repositories(
 
 
 def test_list_and_branch_agree_on_the_next_changes(
-    client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    client: ClassicClient, acme: Tenant, web: WatchedBranch, api: WatchedBranch
 ) -> None:
     now = factories.now().replace(microsecond=0)
-    schedule = factories.schedule(session, acme.organization)
+    schedule = factories.schedule(acme.session, acme.organization)
     for start, end in ((2, 3), (3, 5), (9, 10)):
-        factories.occurrence(session, schedule, starts_at=now + start * HOUR, ends_at=now + end * HOUR)
-    factories.freeze(session, acme.organization, [api], ends_at=now + 2 * HOUR)
+        factories.occurrence(acme.session, schedule, starts_at=now + start * HOUR, ends_at=now + end * HOUR)
+    factories.freeze(acme.session, acme.organization, [api], ends_at=now + 2 * HOUR)
     expected = {
         "next_freeze_at": int((now + 2 * HOUR).timestamp()),
         "next_unfreeze_at": int((now + 5 * HOUR).timestamp()),
@@ -54,11 +49,9 @@ def test_list_and_branch_agree_on_the_next_changes(
         assert {key: listed[0][key] for key in expected} == expected
 
 
-def test_open_ended_freeze_has_no_end(
-    client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch
-) -> None:
-    factories.occurrence(session, factories.schedule(session, acme.organization))
-    factories.freeze(session, acme.organization, [web])
+def test_open_ended_freeze_has_no_end(client: ClassicClient, acme: Tenant, web: WatchedBranch) -> None:
+    factories.occurrence(acme.session, factories.schedule(acme.session, acme.organization))
+    factories.freeze(acme.session, acme.organization, [web])
     state = client.state()
     assert state["next_unfreeze_at"] is None
     assert isinstance(state["next_freeze_at"], int)

@@ -48,9 +48,7 @@ def test_rollout_watcher_is_answered_200_without_content_type(client: ClassicCli
         assert answer["note"] == ("Rollout phase is Paused" if frozen else None)
 
 
-def test_status_board_reads_five_branches_at_once(
-    client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch
-) -> None:
+def test_status_board_reads_five_branches_at_once(client: ClassicClient, acme: Tenant, web: WatchedBranch) -> None:
     client.change(b"frozen=true&user_name=ada")
     with ThreadPoolExecutor(5) as pool:
         answers = [shown(one) for one in pool.map(lambda _: client.get(), range(5))]

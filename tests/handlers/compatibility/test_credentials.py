@@ -67,14 +67,12 @@ class TestPlacesOfTheToken:
 
 
 class TestCredentials:
-    def test_tokens_of_sessions_are_403(
-        self, http: httpx.Client, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
+    def test_tokens_of_sessions_are_403(self, http: httpx.Client, acme: Tenant, web: WatchedBranch) -> None:
         opaque = new_session_token()
-        person = factories.user(session)
-        factories.membership(session, acme.organization, person, "owner")
-        factories.login(session, person, acme.organization, token_hash=token_hash(opaque))
-        session.flush()
+        person = factories.user(acme.session)
+        factories.membership(acme.session, acme.organization, person, "owner")
+        factories.login(acme.session, person, acme.organization, token_hash=token_hash(opaque))
+        acme.session.flush()
         for token in (acme.person("owner").token, opaque):
             for answer in (
                 http.get(MAIN, headers={"Authorization": f"Bearer {token}"}),
@@ -84,7 +82,7 @@ class TestCredentials:
             ):
                 refused(answer, 403, "credential_type_not_allowed")
 
-    def test_revoked_and_expired_keys_are_401(self, http: httpx.Client, acme: Tenant, session: Session) -> None:
+    def test_revoked_and_expired_keys_are_401(self, http: httpx.Client, acme: Tenant) -> None:
         hour_ago = factories.now() - timedelta(hours=1)
         for columns, code in (({"revoked_at": hour_ago}, "invalid_token"), ({"expires_at": hour_ago}, "token_expired")):
             token = acme.key("freeze:read", **columns).token
@@ -131,10 +129,7 @@ class TestCredentials:
 
 
 def test_key_is_written_nowhere(
-    client: ClassicClient,
-    session: Session,
-    web: WatchedBranch,
-    capfd: pytest.CaptureFixture[str],
+    client: ClassicClient, session: Session, web: WatchedBranch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     client.change(f"frozen=true&access_token={client.token}&user_name=Ada".encode())
     client.post(f'{{"frozen": "maybe", "access_token": "{client.token}"}}'.encode(), content_type="application/json")

@@ -16,10 +16,8 @@ from tests.harness.concurrency import at_once
 
 
 class TestDeviceApprove:
-    def test_device_session_does_not_approve_devices(
-        self, session: Session, device: Device, ada: User, acme: Tenant
-    ) -> None:
-        other = signed_in(session, device.http, ada, acme.organization, kind="device")
+    def test_device_session_does_not_approve_devices(self, device: Device, ada: User, acme: Tenant) -> None:
+        other = signed_in(acme.session, device.http, ada, acme.organization, kind="device")
         refusal(decide(other, device), 403, "credential_type_not_allowed")
         assert oauth_error(device.poll()) == "authorization_pending"
 
@@ -57,21 +55,21 @@ class TestDeviceApprove:
         assert decide(person, device).status_code == 200
 
     def test_device_approval_for_a_deleted_organization_is_refused(
-        self, session: Session, device: Device, person: Caller, acme: Tenant
+        self, device: Device, person: Caller, acme: Tenant
     ) -> None:
         acme.organization.deleted_at = factories.now()
-        session.flush()
+        acme.session.flush()
         refusal(decide(person, device, organizationId=acme.id), 410, "organization_deleted")
 
     def test_device_approval_uses_the_named_or_active_or_only_organization(
-        self, session: Session, begin: Callable[[], Device], http: httpx.Client, ada: User, acme: Tenant, globex: Tenant
+        self, begin: Callable[[], Device], http: httpx.Client, ada: User, acme: Tenant, globex: Tenant
     ) -> None:
-        nowhere = signed_in(session, http, ada, None)
+        nowhere = signed_in(acme.session, http, ada, None)
         assert decide(nowhere, begin()).json()["organizationId"] == acme.id
-        factories.membership(session, globex.organization, ada)
+        factories.membership(acme.session, globex.organization, ada)
         assert decide(nowhere, begin()).json()["organizationId"] is None
         assert decide(nowhere, begin(), organizationId=globex.id).json()["organizationId"] == globex.id
-        active = signed_in(session, http, ada, globex.organization)
+        active = signed_in(acme.session, http, ada, globex.organization)
         device = begin()
         assert decide(active, device).json()["organizationId"] == globex.id
         assert device.poll().json()["organization_id"] == globex.id
@@ -99,11 +97,11 @@ class TestDeviceApprove:
         assert decide(person, begin()).status_code == 200
 
     def test_wrong_user_codes_are_rate_limited_per_address(
-        self, session: Session, device: Device, http: httpx.Client, person: Caller, acme: Tenant
+        self, device: Device, http: httpx.Client, person: Caller, acme: Tenant
     ) -> None:
         for number in range(30):
             if number % 10 == 0:
-                guesser = signed_in(session, http, factories.user(session), None)
+                guesser = signed_in(acme.session, http, factories.user(acme.session), None)
             refusal(guess(guesser), 404, "not_found")
         refusal(decide(person, device), 429, "rate_limited")
 
@@ -116,7 +114,7 @@ class TestDeviceApprove:
         refusal(decide(person, device, userId="usr_1"), 422, "validation_failed")
 
     def test_device_decisions_and_the_sign_in_are_audited(
-        self, session: Session, begin: Callable[[], Device], person: Caller, ada: User, acme: Tenant
+        self, begin: Callable[[], Device], person: Caller, ada: User, acme: Tenant
     ) -> None:
         approved, denied = begin(), begin()
         decide(person, approved)
@@ -124,7 +122,7 @@ class TestDeviceApprove:
         approved.poll()
         denied.poll()
         assert acme.audit() == ["device.approved", "device.denied", "session.started"]
-        entries = session.scalars(select(AuditEntry).order_by(AuditEntry.at, AuditEntry.id)).all()
+        entries = acme.session.scalars(select(AuditEntry).order_by(AuditEntry.at, AuditEntry.id)).all()
         assert {entry.actor["id"] for entry in entries} == {ada.id}
         assert entries[0].target == {"type": "device", "id": approved.user_code, "name": "freeze-cli"}
         assert entries[0].details == {"address": "127.0.0.1"}

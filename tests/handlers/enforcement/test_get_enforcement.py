@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.enforcement import EnforcementSetup
 from models.repositories import Repository, WatchedBranch
@@ -54,22 +53,18 @@ class TestGetEnforcement:
             "canStop": False,
         }
 
-    def test_enforcement_with_a_pending_first_probe_is_amber(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        factories.branch_enforcement(session, web, verified_at=None, due_at=factories.now())
+    def test_enforcement_with_a_pending_first_probe_is_amber(self, acme: Tenant, web: WatchedBranch) -> None:
+        factories.branch_enforcement(acme.session, web, verified_at=None, due_at=factories.now())
         shown = acme.key().get(self.path).json()
         assert (shown["light"], shown["pending"]["verify"]) == ("amber", 1)
         assert shown["data"][0]["findings"][0]["code"] == "not_verified"
 
-    def test_enforcement_shows_the_stored_findings_of_a_probe(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
+    def test_enforcement_shows_the_stored_findings_of_a_probe(self, acme: Tenant, web: WatchedBranch) -> None:
         ruleset = {"id": 7, "name": "Change freeze: main", "enforcement": "active"}
         actors = [{"type": "Team", "id": 3, "name": None, "mode": "exempt"}]
         queue = {"groupingStrategy": "HEADGREEN", "reported": True}
         row = factories.branch_enforcement(
-            session, web, "amber", ruleset=ruleset, bypass_actors=actors, merge_queue=queue
+            acme.session, web, "amber", ruleset=ruleset, bypass_actors=actors, merge_queue=queue
         )
         [shown] = acme.key().get(self.path).json()["data"]
         assert (shown["ruleset"], shown["bypassActors"], shown["mergeQueue"]) == (ruleset, actors, queue)
@@ -78,14 +73,14 @@ class TestGetEnforcement:
 
     @pytest.mark.parametrize("state", ["suspended", "removed"])
     def test_enforcement_is_red_and_says_why_while_the_app_is_not_active(
-        self, acme: Tenant, session: Session, web: WatchedBranch, state: str
+        self, acme: Tenant, web: WatchedBranch, state: str
     ) -> None:
-        factories.branch_enforcement(session, web)
+        factories.branch_enforcement(acme.session, web)
         reader = acme.key()
         before = reader.get(self.path).json()
         assert (before["light"], before["data"][0]["findings"]) == ("green", [])
         acme.installation.state = state
-        session.flush()
+        acme.session.flush()
         shown = reader.get(self.path).json()
         assert (shown["light"], shown["counts"]) == ("red", {"green": 0, "amber": 0, "red": 1, "unknown": 0})
         [finding] = shown["data"][0]["findings"]
@@ -95,9 +90,9 @@ class TestGetEnforcement:
         assert (detail["light"], detail["findings"]) == ("red", [finding])
 
     def test_enforcement_is_amber_once_rules_were_not_read_for_long(
-        self, acme: Tenant, session: Session, web: WatchedBranch, later: Any
+        self, acme: Tenant, web: WatchedBranch, later: Any
     ) -> None:
-        factories.branch_enforcement(session, web)
+        factories.branch_enforcement(acme.session, web)
         reader = acme.key()
         later(minutes=31)
         shown = reader.get(self.path).json()
@@ -116,46 +111,42 @@ class TestGetEnforcement:
         ],
     )
     def test_organization_has_the_worst_light_of_its_branches(
-        self, acme: Tenant, session: Session, repository: Repository, branches: list[str], light: str
+        self, acme: Tenant, repository: Repository, branches: list[str], light: str
     ) -> None:
         for number, each in enumerate(branches):
-            factories.branch_enforcement(session, factories.branch(session, repository, f"release/{number}"), each)
+            factories.branch_enforcement(
+                acme.session, factories.branch(acme.session, repository, f"release/{number}"), each
+            )
         shown = acme.key().get(self.path).json()
         assert shown["light"] == light
         assert shown["counts"] == {each: branches.count(each) for each in ("green", "amber", "red", "unknown")}
 
-    def test_enforcement_counts_only_branches_within_reach_of_a_freeze(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        factories.branch_enforcement(session, web)
+    def test_enforcement_counts_only_branches_within_reach_of_a_freeze(self, acme: Tenant, web: WatchedBranch) -> None:
+        factories.branch_enforcement(acme.session, web)
         now = factories.now()
         for branch in (
-            factories.branch(session, acme.repository("off", enabled=False)),
-            factories.branch(session, acme.repository("gone", removed_at=now)),
-            factories.branch(session, acme.repository("old"), unwatched_at=now),
+            factories.branch(acme.session, acme.repository("off", enabled=False)),
+            factories.branch(acme.session, acme.repository("gone", removed_at=now)),
+            factories.branch(acme.session, acme.repository("old"), unwatched_at=now),
         ):
-            factories.branch_enforcement(session, branch, "red")
+            factories.branch_enforcement(acme.session, branch, "red")
         shown = acme.key().get(self.path).json()
         assert (shown["light"], names(shown), shown["counts"]["red"]) == ("green", ["main"], 0)
 
-    def test_enforcement_lists_the_last_watched_first_page_by_page(
-        self, acme: Tenant, session: Session, repository: Repository
-    ) -> None:
+    def test_enforcement_lists_the_last_watched_first_page_by_page(self, acme: Tenant, repository: Repository) -> None:
         for age, name in enumerate(["c", "b", "a"]):
-            factories.branch(session, repository, name, created_at=factories.now() - timedelta(minutes=age))
+            factories.branch(acme.session, repository, name, created_at=factories.now() - timedelta(minutes=age))
         first = acme.key().get(self.path, limit=2).json()
         second = acme.key().get(self.path, limit=2, cursor=first["nextCursor"]).json()
         assert [*names(first), *names(second)] == ["c", "b", "a"]
         assert second["nextCursor"] is None
         refusal(acme.key().get(self.path, light="red", cursor=first["nextCursor"]), 400, "invalid_cursor")
 
-    def test_enforcement_filters_narrow_the_list_but_not_the_light(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        factories.branch_enforcement(session, web)
+    def test_enforcement_filters_narrow_the_list_but_not_the_light(self, acme: Tenant, web: WatchedBranch) -> None:
+        factories.branch_enforcement(acme.session, web)
         api = acme.repository("api")
-        factories.branch_enforcement(session, factories.branch(session, api, "trunk"), "red")
-        factories.branch(session, api, "next")
+        factories.branch_enforcement(acme.session, factories.branch(acme.session, api, "trunk"), "red")
+        factories.branch(acme.session, api, "next")
         reader = acme.key("repo:read")
         assert names(reader.get(self.path, light="green").json()) == ["main"]
         assert names(reader.get(self.path, light="red").json()) == ["trunk"]
@@ -174,15 +165,15 @@ class TestGetEnforcement:
         returned = refusal(acme.key().get(self.path, repo="web"), 404, "repository_not_found")
         assert returned["message"] == "Repository 'web' not found in this organisation. Use the form owner/name."
 
-    def test_enforcement_counts_pending_work(self, acme: Tenant, session: Session, repository: Repository) -> None:
+    def test_enforcement_counts_pending_work(self, acme: Tenant, repository: Repository) -> None:
         due, tried_again = factories.now(), factories.now() + timedelta(minutes=5)
         for name, probe in (("a", due), ("b", tried_again), ("c", None)):
-            branch = factories.branch(session, repository, name, wanted_generation=2, written_generation=2)
-            factories.branch_enforcement(session, branch, due_at=probe)
-        factories.branch(session, repository, "d", wanted_generation=2, written_generation=1)
+            branch = factories.branch(acme.session, repository, name, wanted_generation=2, written_generation=2)
+            factories.branch_enforcement(acme.session, branch, due_at=probe)
+        factories.branch(acme.session, repository, "d", wanted_generation=2, written_generation=1)
         for state in ("queued", "done", "awaiting_authorization", "failed"):
-            session.add(setup_of(acme, state))
-        session.flush()
+            acme.session.add(setup_of(acme, state))
+        acme.session.flush()
         assert acme.key().get(self.path).json()["pending"] == {"verify": 2, "seed": 1, "setup": 1}
 
     @pytest.mark.parametrize(
@@ -196,15 +187,15 @@ class TestGetEnforcement:
         ],
     )
     def test_enforcement_shows_the_progress_of_the_last_setup(
-        self, acme: Tenant, session: Session, columns: dict[str, Any], state: str, error: str | None
+        self, acme: Tenant, columns: dict[str, Any], state: str, error: str | None
     ) -> None:
         now = factories.now()
         values: dict[str, Any] = {
             name: now + value if isinstance(value, timedelta) else value for name, value in columns.items()
         }
-        session.add(setup_of(acme, "failed", created_at=now - timedelta(minutes=9)))
-        session.add(setup_of(acme, **values))
-        session.flush()
+        acme.session.add(setup_of(acme, "failed", created_at=now - timedelta(minutes=9)))
+        acme.session.add(setup_of(acme, **values))
+        acme.session.flush()
         shown = acme.key().get(self.path).json()["lastSetup"]
         assert (shown["state"], shown["lastError"] and shown["lastError"]["code"]) == (state, error)
         assert (shown["total"], shown["written"]) == (columns.get("total", 0), columns.get("written", 0))

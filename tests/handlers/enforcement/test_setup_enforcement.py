@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from sqlalchemy.orm import Session
-
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.access_checks import what_github_refuses
@@ -55,9 +53,9 @@ class TestSetupEnforcement:
         assert refusal(answer, 422, "validation_failed")["details"][0]["path"] == "/protectFromDeletion"
 
     def test_plan_for_several_repositories_uses_one_organization_ruleset(
-        self, acme: Tenant, session: Session, web: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch
     ) -> None:
-        api = factories.branch(session, acme.repository("api"))
+        api = factories.branch(acme.session, acme.repository("api"))
         shown = acme.person("owner").post(self.path, PLAN).json()
         assert shown["level"] == "organization"
         [change] = [each for each in shown["changes"] if each["checkName"] == "change-freeze/main"]
@@ -66,10 +64,10 @@ class TestSetupEnforcement:
         assert len(change["after"]["conditions"]["repository_id"]["repository_ids"]) == 2
 
     def test_apply_is_queued_for_a_job_and_audited_once(
-        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch, wakeups: RecordedWakeups
+        self, acme: Tenant, repository: Repository, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
         repository.rulesets_authorized_by, repository.rulesets_authorized_at = "root", factories.now()
-        session.flush()
+        acme.session.flush()
         shown = acme.person("admin").post(self.path, APPLY).json()
         assert (shown["mode"], shown["state"]) == ("apply", "applying")
         assert "setup" in wakeups.sent

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.repositories import Repository
 from tests import factories
@@ -17,12 +16,10 @@ DRAFT: dict[str, Any] = {"appliesTo": EVERYWHERE, "allow": {"all": [DOCS]}}
 LABEL = {"label": {"name": "hotfix", "setBy": {"teams": ["acme/captains"]}}}
 
 
-def test_preview_says_what_is_let_in_and_what_is_missing(
-    acme: Tenant, session: Session, repository: Repository
-) -> None:
-    docs = opened(acme, session, repository, "docs/index.md", merge_rank=1)
-    code = opened(acme, session, repository, "src/app.py", merge_rank=2)
-    opened(acme, session, repository, "docs/old.md", state="closed")
+def test_preview_says_what_is_let_in_and_what_is_missing(acme: Tenant, repository: Repository) -> None:
+    docs = opened(acme, acme.session, repository, "docs/index.md", merge_rank=1)
+    code = opened(acme, acme.session, repository, "src/app.py", merge_rank=2)
+    opened(acme, acme.session, repository, "docs/old.md", state="closed")
 
     for caller in (acme.person("viewer"), acme.key("exception:read")):
         shown = caller.post(PREVIEW, DRAFT).json()
@@ -42,10 +39,8 @@ def test_preview_says_what_is_let_in_and_what_is_missing(
     assert acme.audit() == []
 
 
-def test_pull_request_that_github_does_not_show_is_unknown(
-    acme: Tenant, session: Session, repository: Repository
-) -> None:
-    factories.pull_request(session, repository, 99, node_id="PR_gone", head_since=factories.now())
+def test_pull_request_that_github_does_not_show_is_unknown(acme: Tenant, repository: Repository) -> None:
+    factories.pull_request(acme.session, repository, 99, node_id="PR_gone", head_since=factories.now())
 
     shown = acme.person("admin").post(PREVIEW, DRAFT).json()
 
@@ -70,9 +65,9 @@ def test_preview_takes_what_a_creation_takes_and_names_its_errors(acme: Tenant) 
 
 
 def test_preview_spares_the_quota_that_is_kept_for_verdicts(
-    acme: Tenant, session: Session, repository: Repository, fake_github: FakeGitHub
+    acme: Tenant, repository: Repository, fake_github: FakeGitHub
 ) -> None:
-    opened(acme, session, repository, "docs/index.md")
+    opened(acme, acme.session, repository, "docs/index.md")
     fake_github.settings.primary_limits, fake_github.settings.graphql_points_per_hour = True, 20
     admin, answers = acme.person("admin"), []
     try:

@@ -5,7 +5,6 @@ from itertools import product
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
@@ -34,9 +33,9 @@ ASKING = ("/v1/exceptions", "/v1/exception-requests")
 
 class TestCreateException:
     def test_grant_covers_every_covering_freeze(
-        self, acme: Tenant, session: Session, pull: PullRequest, web: WatchedBranch, wakeups: RecordedWakeups
+        self, acme: Tenant, pull: PullRequest, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
-        freezes = [factories.freeze(session, acme.organization, [web], reason=f"Freeze {n}") for n in (1, 2)]
+        freezes = [factories.freeze(acme.session, acme.organization, [web], reason=f"Freeze {n}") for n in (1, 2)]
         expires_at = in_hours(2)
         answer = acme.person("admin").post("/v1/exceptions", {**THIS, "expiresAt": expires_at})
         shown = rows(answer, 201)
@@ -63,15 +62,15 @@ class TestCreateException:
             "title": "Change 7",
         }
         assert set(wakeups.sent) == {"reconcile"}
-        assert factories.check(session, web).wanted_generation > 0
+        assert factories.check(acme.session, web).wanted_generation > 0
         assert set(ids(acme.key().get("/v1/exceptions"))) == {row["id"] for row in shown}
 
     def test_grant_is_audited_once_with_every_row(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
-        factories.freeze(session, acme.organization, [web])
+        factories.freeze(acme.session, acme.organization, [web])
         shown = rows(acme.person("admin").post("/v1/exceptions", THIS), 201)
-        (entry,) = entries(session)
+        (entry,) = entries(acme.session)
         assert entry.action == "exception.granted"
         assert entry.target == {"type": "exception", "id": shown[0]["requestGroupId"], "name": "acme/web#7"}
         assert [row["id"] for row in entry.details["rows"]] == [row["id"] for row in shown]
@@ -84,7 +83,6 @@ class TestCreateException:
     def test_grant_names_the_other_pull_requests_that_its_commit_lets_in(
         self,
         acme: Tenant,
-        session: Session,
         freeze: Freeze,
         pull: PullRequest,
         repository: Repository,
@@ -92,12 +90,12 @@ class TestCreateException:
         is_request: bool,
     ) -> None:
         same = {"head_sha": pull.head_sha}
-        other = factories.pull_request(session, repository, 9, **same)
-        factories.pull_request(session, repository, 8)
-        factories.pull_request(session, repository, 10, **same, base_branch="next")
-        factories.pull_request(session, repository, 11, **same, state="closed")
+        other = factories.pull_request(acme.session, repository, 9, **same)
+        factories.pull_request(acme.session, repository, 8)
+        factories.pull_request(acme.session, repository, 10, **same, base_branch="next")
+        factories.pull_request(acme.session, repository, 11, **same, state="closed")
         if is_request:
-            asked = requested(session, freeze, pull, web)
+            asked = requested(acme.session, freeze, pull, web)
             [shown] = rows(acme.key().get("/v1/exception-requests"))
             assert [each["number"] for each in shown["sharedHeadWith"]] == [9]
             [shown] = rows(decide(acme.key(), asked.id))
@@ -106,10 +104,10 @@ class TestCreateException:
         assert shown["sharedHeadWith"] == [
             {"id": other.id, "repository": "acme/web", "number": 9, "url": other.url, "baseBranch": "main"}
         ]
-        assert entries(session)[-1].details["sharedHeadWith"] == ["acme/web#9"]
+        assert entries(acme.session)[-1].details["sharedHeadWith"] == ["acme/web#9"]
         [ended] = rows(acme.key().post(f"/v1/exceptions/{shown['id']}/revoke"))
         assert ended["sharedHeadWith"] == []
-        assert "sharedHeadWith" not in entries(session)[-1].details
+        assert "sharedHeadWith" not in entries(acme.session)[-1].details
 
     @pytest.mark.parametrize(
         ("path", "named"),
@@ -134,9 +132,7 @@ class TestCreateException:
         shown = rows(acme.key().post(path, {"reason": REASON, **named}), 201)
         assert [row["pullRequest"]["id"] for row in shown] == [pull.id]
 
-    def test_grant_reports_what_is_invalid_and_where(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest
-    ) -> None:
+    def test_grant_reports_what_is_invalid_and_where(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
         cases: list[tuple[dict[str, Any], int, str, list[str] | None]] = [
             ({"pullRequest": "acme/web#8"}, 404, "pull_request_not_found", None),
             ({"pullRequest": "acme/nothing#7"}, 404, "repository_not_found", None),
@@ -164,45 +160,45 @@ class TestCreateException:
             ({"pullRequest": "7", "expiresAt": LONG_AGO}, 400, "missing_parameter", ["/repo", "/expiresAt"]),
             ({"pullRequest": "acme/web#8", "expiresAt": LONG_AGO}, 404, "pull_request_not_found", None),
         ]
-        factories.branch(session, acme.repository("api"))
+        factories.branch(acme.session, acme.repository("api"))
         for (named, status, code, where), path in product(cases, ASKING):
             error = refusal(acme.key().post(path, {"reason": REASON, **named}), status, code)
             assert [row["path"] for row in error.get("details", ())] == (where or []), named
-        assert session.query(PullRequestException).count() == 0
+        assert acme.session.query(PullRequestException).count() == 0
         assert acme.audit() == []
 
     def test_grant_for_an_untracked_pull_request_is_not_found(
-        self, acme: Tenant, session: Session, freeze: Freeze, repository: Repository, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, repository: Repository, web: WatchedBranch
     ) -> None:
-        factories.pull_request(session, repository, base_branch="nobody-watches")
+        factories.pull_request(acme.session, repository, base_branch="nobody-watches")
         for path in ASKING:
             refusal(acme.key().post(path, THIS), 404, "pull_request_not_found")
 
     def test_grant_is_rejected_when_no_freeze_covers_the_base(
-        self, acme: Tenant, session: Session, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, pull: PullRequest, web: WatchedBranch
     ) -> None:
         for path in ASKING:
             refusal(acme.key().post(path, THIS), 409, "not_frozen")
         over = factories.now() - timedelta(seconds=1)
-        factories.freeze(session, acme.organization, [web], ends_at=over)
+        factories.freeze(acme.session, acme.organization, [web], ends_at=over)
         for path in ASKING:
             refusal(acme.key().post(path, THIS), 409, "not_frozen")
 
     def test_grant_is_rejected_as_a_whole_when_freeze_or_branch_permits_none(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
-        strict = factories.freeze(session, acme.organization, [web], exceptions_allowed=False)
+        strict = factories.freeze(acme.session, acme.organization, [web], exceptions_allowed=False)
         for path in ASKING:
             error = refusal(acme.key().post(path, THIS), 409, "exceptions_not_permitted")
             assert strict.id in error["message"]
             assert freeze.id not in error["message"]
         strict.exceptions_allowed, web.exceptions_allowed = True, False
-        session.flush()
+        acme.session.flush()
         for path in ASKING:
             error = refusal(acme.key().post(path, THIS), 409, "exceptions_not_permitted")
             assert web.id in error["message"]
             assert "acme/web:main" in error["message"]
-        assert session.query(PullRequestException).count() == 0
+        assert acme.session.query(PullRequestException).count() == 0
 
     def test_second_grant_already_exists(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
         granted = rows(acme.key().post("/v1/exceptions", THIS), 201)
@@ -210,16 +206,16 @@ class TestCreateException:
             assert granted[0]["id"] in refusal(acme.key().post(path, THIS), 409, "already_exists")["message"]
 
     def test_second_grant_covers_a_freeze_that_started_since(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         rows(acme.key().post("/v1/exceptions", THIS), 201)
-        later = factories.freeze(session, acme.organization, [web])
+        later = factories.freeze(acme.session, acme.organization, [web])
         assert [row["freezeId"] for row in rows(acme.key().post("/v1/exceptions", THIS), 201)] == [later.id]
 
     def test_grant_decides_pending_requests(
-        self, acme: Tenant, session: Session, pending: PullRequestException, web: WatchedBranch
+        self, acme: Tenant, pending: PullRequestException, web: WatchedBranch
     ) -> None:
-        other = factories.freeze(session, acme.organization, [web])
+        other = factories.freeze(acme.session, acme.organization, [web])
         shown = rows(acme.person("admin").post("/v1/exceptions", {**THIS, "reason": "On the incident call"}), 201)
         assert [(row["freezeId"], row["reason"], row["decisionReason"]) for row in shown] == [
             (pending.freeze_id, pending.reason, "On the incident call"),
@@ -227,12 +223,10 @@ class TestCreateException:
         ]
         assert {row["requestGroupId"] for row in shown} == {pending.request_group_id}
         assert {row["state"] for row in shown} == {"granted"}
-        (entry,) = entries(session)
+        (entry,) = entries(acme.session)
         assert [(row["before"] or {}).get("state") for row in entry.details["rows"]] == ["pending", None]
 
-    def test_grant_of_an_own_request_is_forbidden(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest
-    ) -> None:
+    def test_grant_of_an_own_request_is_forbidden(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
         admin, key = acme.person("admin"), acme.key()
         for caller in (admin, key):
             (mine,) = rows(caller.post("/v1/exception-requests", THIS), 201)
@@ -254,25 +248,25 @@ class TestCreateException:
         assert (row["pinToHead"], row["headSha"]) == (pinned, pull.head_sha)
 
     def test_grant_replaces_an_expired_exception(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         over = factories.now() - timedelta(seconds=5)
-        old = factories.exception(session, freeze, pull, web, expires_at=over)
+        old = factories.exception(acme.session, freeze, pull, web, expires_at=over)
         (new,) = rows(acme.person("admin").post("/v1/exceptions", THIS), 201)
         assert new["id"] != old.id
         shown = acme.key().get(f"/v1/exceptions/{old.id}").json()
         assert (shown["state"], shown["expiredAt"]) == ("expired", text(over))
-        assert [(entry.action, entry.actor["type"]) for entry in entries(session)] == [
+        assert [(entry.action, entry.actor["type"]) for entry in entries(acme.session)] == [
             ("exception.expired", "system"),
             ("exception.granted", "user"),
         ]
 
     @pytest.mark.parametrize("path", ASKING)
     def test_grant_replaces_an_exception_with_a_stale_pin(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, path: str
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch, path: str
     ) -> None:
         left = {"pin_to_head": True, "head_sha": factories.sha("before")}
-        old = factories.exception(session, freeze, pull, web, **left)
+        old = factories.exception(acme.session, freeze, pull, web, **left)
         (new,) = rows(acme.person("admin").post(path, THIS), 201)
         shown = acme.key().get(f"/v1/exceptions/{old.id}").json()
         assert (new["headSha"], shown["state"], shown["revokedBy"]["type"]) == (pull.head_sha, "revoked", "system")

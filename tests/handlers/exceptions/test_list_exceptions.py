@@ -19,7 +19,7 @@ from tests.harness.clock import MovableClock
 
 class TestGetException:
     def test_exception_stays_readable_in_every_state(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         over = factories.now() - timedelta(seconds=1)
         became: dict[str, dict[str, Any]] = {
@@ -28,16 +28,16 @@ class TestGetException:
             "expired": {"expires_at": over},
         }
         for state, columns in became.items():
-            row = factories.exception(session, freeze, pull, web, **columns)
+            row = factories.exception(acme.session, freeze, pull, web, **columns)
             assert acme.key("exception:read").get(f"/v1/exceptions/{row.id}").json()["state"] == state
             row.expired_at = over
-            session.flush()
+            acme.session.flush()
 
     def test_exception_expires_to_the_second_before_that_is_recorded(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, clock: MovableClock
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch, clock: MovableClock
     ) -> None:
         end = factories.now() + timedelta(hours=1)
-        row = factories.exception(session, freeze, pull, web, expires_at=end)
+        row = factories.exception(acme.session, freeze, pull, web, expires_at=end)
         key = acme.key()
         for at, state, expired_at in (
             (end - timedelta(milliseconds=1), "granted", None),
@@ -46,13 +46,13 @@ class TestGetException:
             clock.at = at
             shown = key.get(f"/v1/exceptions/{row.id}").json()
             assert (shown["state"], shown["expiredAt"]) == (state, expired_at)
-        assert session.get_one(PullRequestException, row.id, populate_existing=True).expired_at is None
+        assert acme.session.get_one(PullRequestException, row.id, populate_existing=True).expired_at is None
 
     @pytest.mark.parametrize("granted", [True, False])
     def test_exception_expires_with_its_freeze(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, granted: bool
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch, granted: bool
     ) -> None:
-        row = (factories.exception if granted else requested)(session, freeze, pull, web)
+        row = (factories.exception if granted else requested)(acme.session, freeze, pull, web)
         key = acme.key()
         lifted = key.post(f"/v1/freezes/{freeze.id}/lift").json()["endedAt"]
         shown = key.get(f"/v1/exceptions/{row.id}").json()
@@ -69,54 +69,55 @@ class TestEffect:
         return factories.exception(session, freeze, pull, web)
 
     def test_exception_is_effective_once_the_check_is_written(
-        self, acme: Tenant, session: Session, granted: PullRequestException, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, granted: PullRequestException, pull: PullRequest, web: WatchedBranch
     ) -> None:
         assert self.shown(acme, granted) == (False, "not_written")
-        check = factories.head_check(session, web, pull.head_sha, "failure")
+        check = factories.head_check(acme.session, web, pull.head_sha, "failure")
         assert self.shown(acme, granted) == (False, "not_written")
         check.conclusion = "success"
-        session.flush()
+        acme.session.flush()
         assert self.shown(acme, granted) == (True, None)
 
     def test_exception_is_ineffective_while_the_shared_head_is_blocked(
         self,
         acme: Tenant,
-        session: Session,
         granted: PullRequestException,
         freeze: Freeze,
         pull: PullRequest,
         web: WatchedBranch,
         repository: Repository,
     ) -> None:
-        twin = factories.pull_request(session, repository, 8, head_sha=pull.head_sha)
+        twin = factories.pull_request(acme.session, repository, 8, head_sha=pull.head_sha)
         assert self.shown(acme, granted) == (False, "shared_head")
-        factories.exception(session, freeze, twin, web)
-        factories.head_check(session, web, pull.head_sha, "success")
+        factories.exception(acme.session, freeze, twin, web)
+        factories.head_check(acme.session, web, pull.head_sha, "success")
         assert self.shown(acme, granted) == (True, None)
 
     def test_exception_is_ineffective_for_another_head_base_or_when_closed(
-        self, acme: Tenant, session: Session, granted: PullRequestException, pull: PullRequest, repository: Repository
+        self, acme: Tenant, granted: PullRequestException, pull: PullRequest, repository: Repository
     ) -> None:
         granted.pin_to_head = True
         pull.head_sha = factories.sha("pushed")
-        session.flush()
+        acme.session.flush()
         assert self.shown(acme, granted) == (False, "head_moved")
-        factories.branch(session, repository, "release/1")
+        factories.branch(acme.session, repository, "release/1")
         pull.base_branch = "release/1"
-        session.flush()
+        acme.session.flush()
         assert self.shown(acme, granted) == (False, "other_base")
         pull.state = "closed"
-        session.flush()
+        acme.session.flush()
         assert self.shown(acme, granted) == (False, "closed")
 
 
 class TestListExceptions:
     def test_exceptions_are_listed_newest_first_in_pages(
-        self, acme: Tenant, session: Session, freeze: Freeze, repository: Repository, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, repository: Repository, web: WatchedBranch
     ) -> None:
-        pulls = [factories.pull_request(session, repository, number) for number in range(1, 6)]
+        pulls = [factories.pull_request(acme.session, repository, number) for number in range(1, 6)]
         made = [
-            factories.exception(session, freeze, pull, web, created_at=factories.now() + timedelta(seconds=index // 2))
+            factories.exception(
+                acme.session, freeze, pull, web, created_at=factories.now() + timedelta(seconds=index // 2)
+            )
             for index, pull in enumerate(pulls)
         ]
         newest_first = sorted(made, key=lambda row: (row.created_at, row.id), reverse=True)
@@ -130,22 +131,18 @@ class TestListExceptions:
         assert seen == [row.id for row in newest_first]
 
     def test_exceptions_are_filtered_by_every_parameter(
-        self,
-        acme: Tenant,
-        session: Session,
-        freeze: Freeze,
-        pull: PullRequest,
-        web: WatchedBranch,
-        repository: Repository,
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch, repository: Repository
     ) -> None:
-        api = factories.branch(session, acme.repository("api"), "trunk")
-        elsewhere = factories.pull_request(session, session.get_one(Repository, api.repository_id), base_branch="trunk")
-        wide = factories.freeze(session, acme.organization, [web, api])
+        api = factories.branch(acme.session, acme.repository("api"), "trunk")
+        elsewhere = factories.pull_request(
+            acme.session, acme.session.get_one(Repository, api.repository_id), base_branch="trunk"
+        )
+        wide = factories.freeze(acme.session, acme.organization, [web, api])
         group_id = new_id("exg")
         rows = {
-            "granted": factories.exception(session, freeze, pull, web, request_group_id=group_id),
-            "pending": requested(session, wide, pull, web, request_group_id=group_id),
-            "denied": factories.exception(session, wide, elsewhere, api, decision="denied"),
+            "granted": factories.exception(acme.session, freeze, pull, web, request_group_id=group_id),
+            "pending": requested(acme.session, wide, pull, web, request_group_id=group_id),
+            "denied": factories.exception(acme.session, wide, elsewhere, api, decision="denied"),
         }
         expected: list[tuple[dict[str, str], set[str]]] = [
             ({"state": "granted"}, {"granted"}),

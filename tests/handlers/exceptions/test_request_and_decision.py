@@ -33,13 +33,7 @@ from tests.harness.wakeups import RecordedWakeups
 
 class TestCreateExceptionRequest:
     def test_request_waits_for_another_person(
-        self,
-        acme: Tenant,
-        session: Session,
-        freeze: Freeze,
-        pull: PullRequest,
-        web: WatchedBranch,
-        wakeups: RecordedWakeups,
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
         answer = acme.person("viewer").post("/v1/exception-requests", {**THIS, "expiresAt": in_hours(3)})
         (shown,) = rows(answer, 201)
@@ -48,7 +42,7 @@ class TestCreateExceptionRequest:
         assert (shown["requestedBy"]["name"], shown["decidedBy"], shown["decidedAt"]) == ("Viewer", None, None)
         assert shown["requestedAt"] is not None
         assert wakeups.sent == []
-        (entry,) = entries(session)
+        (entry,) = entries(acme.session)
         assert (entry.action, entry.target["id"], entry.details["reason"]) == (
             "exception.requested",
             shown["id"],
@@ -67,9 +61,9 @@ class TestCreateExceptionRequest:
         assert again["id"] != pending.id
 
     def test_request_with_a_stale_pin_is_replaced(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
-        old = requested(session, freeze, pull, web, pin_to_head=True, head_sha=factories.sha("before"))
+        old = requested(acme.session, freeze, pull, web, pin_to_head=True, head_sha=factories.sha("before"))
         (new,) = rows(acme.person("viewer").post("/v1/exception-requests", THIS), 201)
         shown = acme.key().get(f"/v1/exceptions/{old.id}").json()
         assert (new["state"], shown["state"], shown["revokedBy"]["type"]) == ("pending", "revoked", "system")
@@ -86,22 +80,15 @@ class TestDecideExceptionRequest:
 
     @pytest.mark.parametrize(("decision", "state"), [("grant", "granted"), ("deny", "denied")])
     def test_decision_covers_the_whole_group(
-        self,
-        acme: Tenant,
-        session: Session,
-        pull: PullRequest,
-        web: WatchedBranch,
-        wakeups: RecordedWakeups,
-        decision: str,
-        state: str,
+        self, acme: Tenant, pull: PullRequest, web: WatchedBranch, wakeups: RecordedWakeups, decision: str, state: str
     ) -> None:
-        group = self.group(acme, session, pull, web)
+        group = self.group(acme, acme.session, pull, web)
         shown = rows(decide(acme.person("admin"), group[1].id, decision=decision, reason=" As said on the call "))
         assert [(row["id"], row["state"]) for row in shown] == [(row.id, state) for row in group]
         assert {row["decisionReason"] for row in shown} == {"As said on the call"}
         assert {row["decidedBy"]["name"] for row in shown} == {"Admin"}
         assert set(wakeups.sent) == ({"reconcile"} if decision == "grant" else set())
-        (entry,) = entries(session)
+        (entry,) = entries(acme.session)
         assert (entry.action, entry.target["id"]) == (f"exception.{state}", group[0].request_group_id)
         assert [(row["before"]["state"], row["after"]["state"]) for row in entry.details["rows"]] == [
             ("pending", state)
@@ -110,9 +97,9 @@ class TestDecideExceptionRequest:
             refusal(decide(acme.key(), group[0].id, **other), 409, "invalid_state")
 
     def test_decision_covers_one_request_when_only_this_is_set(
-        self, acme: Tenant, session: Session, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, pull: PullRequest, web: WatchedBranch
     ) -> None:
-        group = self.group(acme, session, pull, web)
+        group = self.group(acme, acme.session, pull, web)
         assert [row["id"] for row in rows(decide(acme.key(), group[0].id, onlyThis=True))] == [group[0].id]
         refusal(decide(acme.key(), group[0].id, onlyThis=True), 409, "invalid_state")
         shown = rows(decide(acme.key(), group[0].id, decision="deny"))
@@ -120,7 +107,7 @@ class TestDecideExceptionRequest:
 
     @pytest.mark.parametrize("decision", ["grant", "deny"])
     def test_decision_on_an_own_request_is_forbidden_even_for_an_owner(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, decision: str
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, decision: str
     ) -> None:
         owner, key = acme.person("owner"), acme.key()
         for caller in (owner, key):
@@ -129,16 +116,16 @@ class TestDecideExceptionRequest:
             rows(decide(acme.person("admin"), mine["id"], decision="deny"))
 
     def test_self_approval_is_audited_when_the_organization_allows_it(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest
     ) -> None:
-        settle(session, acme, selfApproval=True)
+        settle(acme.session, acme, selfApproval=True)
         owner = acme.person("owner")
         (mine,) = rows(owner.post("/v1/exception-requests", THIS), 201)
         assert rows(decide(owner, mine["id"]))[0]["state"] == "granted"
-        assert entries(session)[-1].details["selfApproved"] is True
+        assert entries(acme.session)[-1].details["selfApproved"] is True
 
     def test_decision_keeps_the_requested_terms_unless_overridden(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         end = factories.now() + timedelta(hours=1)
         asked = {"expires_at": end, "pin_to_head": True}
@@ -149,32 +136,32 @@ class TestDecideExceptionRequest:
             ({"expiresAt": later, "pinToHead": False}, (later, False)),
         ]
         for said, outcome in expected:
-            row = requested(session, freeze, pull, web, **asked)
+            row = requested(acme.session, freeze, pull, web, **asked)
             (shown,) = rows(decide(acme.person("admin"), row.id, **said))
             assert (shown["expiresAt"], shown["pinToHead"]) == outcome
             rows(acme.person("admin").post(f"/v1/exceptions/{row.id}/revoke"))
 
     def test_decision_on_a_pinned_request_is_rejected_after_a_push(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
-        row = requested(session, freeze, pull, web, pin_to_head=True)
+        row = requested(acme.session, freeze, pull, web, pin_to_head=True)
         pull.head_sha = factories.sha("pushed meanwhile")
-        session.flush()
+        acme.session.flush()
         assert pull.head_sha in refusal(decide(acme.key(), row.id), 409, "invalid_state")["message"]
         assert rows(decide(acme.key(), row.id, decision="deny"))[0]["state"] == "denied"
 
     def test_decision_pins_to_the_present_head(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
-        row = requested(session, freeze, pull, web)
+        row = requested(acme.session, freeze, pull, web)
         pull.head_sha = factories.sha("pushed meanwhile")
-        session.flush()
+        acme.session.flush()
         (shown,) = rows(decide(acme.key(), row.id, pinToHead=True))
         assert (shown["pinToHead"], shown["headSha"]) == (True, pull.head_sha)
 
     @pytest.mark.parametrize("how", ["lifted", "its freeze's time", "its own time"])
     def test_decision_is_rejected_once_the_request_has_expired(
-        self, acme: Tenant, session: Session, pending: PullRequestException, freeze: Freeze, how: str
+        self, acme: Tenant, pending: PullRequestException, freeze: Freeze, how: str
     ) -> None:
         over = factories.now() - timedelta(milliseconds=1)
         if how == "its own time":
@@ -183,7 +170,7 @@ class TestDecideExceptionRequest:
             freeze.ended_at, freeze.end_reason = over, "lifted"
         else:
             freeze.ends_at = over
-        session.flush()
+        acme.session.flush()
         assert "expired" in refusal(decide(acme.key(), pending.id), 409, "invalid_state")["message"]
 
     def test_decision_reports_what_is_invalid_and_where(self, acme: Tenant, pending: PullRequestException) -> None:
@@ -206,15 +193,15 @@ class TestDecideExceptionRequest:
 
 class TestListExceptionRequests:
     def test_request_list_shows_pending_requests_only(
-        self, acme: Tenant, session: Session, freeze: Freeze, repository: Repository, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, repository: Repository, web: WatchedBranch
     ) -> None:
         over = factories.now() - timedelta(seconds=1)
-        ended = factories.freeze(session, acme.organization, [web], ends_at=over)
-        pulls = [factories.pull_request(session, repository, number) for number in range(1, 7)]
-        waiting = requested(session, freeze, pulls[0], web)
-        requested(session, freeze, pulls[1], web, expires_at=over)
-        requested(session, freeze, pulls[2], web, revoked_at=over)
-        requested(session, freeze, pulls[3], web, decision="denied")
-        requested(session, freeze, pulls[4], web, decision="granted")
-        requested(session, ended, pulls[5], web)
+        ended = factories.freeze(acme.session, acme.organization, [web], ends_at=over)
+        pulls = [factories.pull_request(acme.session, repository, number) for number in range(1, 7)]
+        waiting = requested(acme.session, freeze, pulls[0], web)
+        requested(acme.session, freeze, pulls[1], web, expires_at=over)
+        requested(acme.session, freeze, pulls[2], web, revoked_at=over)
+        requested(acme.session, freeze, pulls[3], web, decision="denied")
+        requested(acme.session, freeze, pulls[4], web, decision="granted")
+        requested(acme.session, ended, pulls[5], web)
         assert ids(acme.key("exception:read").get("/v1/exception-requests")) == [waiting.id]

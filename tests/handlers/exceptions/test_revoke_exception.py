@@ -19,19 +19,13 @@ from tests.harness.wakeups import RecordedWakeups
 
 class TestRevokeException:
     def test_revocation_ends_every_open_exception_of_the_group(
-        self,
-        acme: Tenant,
-        session: Session,
-        freeze: Freeze,
-        pull: PullRequest,
-        web: WatchedBranch,
-        wakeups: RecordedWakeups,
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
         group_id = new_id("exg")
-        granted = factories.exception(session, freeze, pull, web, request_group_id=group_id)
-        others = [factories.freeze(session, acme.organization, [web]) for _ in range(2)]
-        waiting = requested(session, others[0], pull, web, request_group_id=group_id)
-        denied = requested(session, others[1], pull, web, request_group_id=group_id, decision="denied")
+        granted = factories.exception(acme.session, freeze, pull, web, request_group_id=group_id)
+        others = [factories.freeze(acme.session, acme.organization, [web]) for _ in range(2)]
+        waiting = requested(acme.session, others[0], pull, web, request_group_id=group_id)
+        denied = requested(acme.session, others[1], pull, web, request_group_id=group_id, decision="denied")
         body = {"reason": "The fix went in another way"}
         shown = rows(acme.person("admin").post(f"/v1/exceptions/{denied.id}/revoke", body))
         assert [row["id"] for row in shown] == sorted([granted.id, waiting.id])
@@ -39,7 +33,7 @@ class TestRevokeException:
             ("revoked", "Admin", False)
         }
         assert set(wakeups.sent) == {"reconcile"}
-        (entry,) = entries(session)
+        (entry,) = entries(acme.session)
         assert (entry.action, entry.details["reason"]) == ("exception.revoked", body["reason"])
         assert {row["id"]: row["before"]["state"] for row in entry.details["rows"]} == {
             granted.id: "granted",
@@ -59,22 +53,22 @@ class TestRevokeException:
         refusal(acme.person(role).post(f"/v1/exceptions/{again}/revoke"), 403, "insufficient_permission")
 
     def test_revocation_without_body_has_no_reason(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
-        asked = requested(session, freeze, pull, web)
+        asked = requested(acme.session, freeze, pull, web)
         assert rows(decide(acme.key(), asked.id, reason="  "))[0]["decisionReason"] is None
         rows(acme.key().post(f"/v1/exceptions/{asked.id}/revoke", {"reason": "  "}))
-        assert entries(session)[-1].details["reason"] is None
+        assert entries(acme.session)[-1].details["reason"] is None
 
     def test_revocation_is_rejected_when_nothing_is_open(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         over = factories.now() - timedelta(seconds=1)
         for columns in ({"expires_at": over}, {"decision": "denied"}, {"revoked_at": over}):
-            row = factories.exception(session, freeze, pull, web, **columns)
+            row = factories.exception(acme.session, freeze, pull, web, **columns)
             refusal(acme.key().post(f"/v1/exceptions/{row.id}/revoke"), 409, "invalid_state")
             row.expired_at = over
-            session.flush()
+            acme.session.flush()
 
 
 class TestBlockedSince:
@@ -86,25 +80,25 @@ class TestBlockedSince:
 
     @pytest.fixture
     def revoked(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, check: HeadCheck
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch, check: HeadCheck
     ) -> dict[str, Any]:
         """Return the answer to the revocation of the pull request's exception."""
-        granted = factories.exception(session, freeze, pull, web)
+        granted = factories.exception(acme.session, freeze, pull, web)
         [before] = acme.key().get("/v1/exceptions").json()["data"]
         assert (before["state"], before["blocking"], before["blockedSince"]) == ("granted", None, None)
         [shown] = rows(acme.key().post(f"/v1/exceptions/{granted.id}/revoke"))
         return shown
 
     def test_revocation_is_not_blocked_until_the_failing_check_is_written(
-        self, acme: Tenant, session: Session, revoked: dict[str, Any], check: HeadCheck
+        self, acme: Tenant, revoked: dict[str, Any], check: HeadCheck
     ) -> None:
         assert (revoked["blocking"]["state"], revoked["blocking"]["gaps"]) == ("not_blocked", ["writing"])
         assert revoked["blockedSince"] is None
         check.conclusion, check.unconfirmed, check.written_at = "failure", True, factories.now()
-        session.flush()
+        acme.session.flush()
         assert self.shown(acme, revoked)["blockedSince"] is None
         check.unconfirmed = False
-        session.flush()
+        acme.session.flush()
         shown = self.shown(acme, revoked)
         assert (shown["blocking"]["state"], shown["blockedSince"]) == ("blocked", text(check.written_at))
         assert acme.key().get("/v1/exceptions").json()["data"] == [shown]
@@ -121,12 +115,12 @@ class TestBlockedSince:
         ],
     )
     def test_failing_check_that_nothing_requires_blocks_since_no_time(
-        self, acme: Tenant, session: Session, revoked: dict[str, Any], check: HeadCheck, statement: str, gaps: Any
+        self, acme: Tenant, revoked: dict[str, Any], check: HeadCheck, statement: str, gaps: Any
     ) -> None:
         check.conclusion = "failure"
-        session.flush()
+        acme.session.flush()
         assert self.shown(acme, revoked)["blockedSince"] is not None
-        session.execute(sql(statement))
+        acme.session.execute(sql(statement))
         shown = self.shown(acme, revoked)
         assert shown["blockedSince"] is None
         assert (shown["blocking"] and shown["blocking"]["gaps"]) == gaps
@@ -134,7 +128,6 @@ class TestBlockedSince:
     def test_exception_that_is_granted_again_is_not_blocked(
         self,
         acme: Tenant,
-        session: Session,
         revoked: dict[str, Any],
         check: HeadCheck,
         freeze: Freeze,
@@ -142,7 +135,7 @@ class TestBlockedSince:
         web: WatchedBranch,
     ) -> None:
         check.conclusion = "failure"
-        factories.exception(session, freeze, pull, web)
+        factories.exception(acme.session, freeze, pull, web)
         shown = self.shown(acme, revoked)
         assert (shown["blocking"], shown["blockedSince"]) == (None, None)
 

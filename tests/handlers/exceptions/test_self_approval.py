@@ -46,23 +46,21 @@ class TestOwnKey:
 
     @pytest.mark.parametrize("way", ["session, key", "key, session", "two keys"])
     def test_key_acts_as_the_person_who_made_it(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, way: str
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, way: str
     ) -> None:
         first, second = self.callers(acme, way)
         (mine,) = rows(first.post("/v1/exception-requests", THIS), 201)
         for decision in ("grant", "deny"):
             refusal(decide(second, mine["id"], decision=decision), 403, "insufficient_permission")
         refusal(second.post("/v1/exceptions", THIS), 403, "insufficient_permission")
-        settle(session, acme, selfApproval=True)
+        settle(acme.session, acme, selfApproval=True)
         rows(decide(second, mine["id"]))
-        assert entries(session)[-1].details["selfApproved"] is True
+        assert entries(acme.session)[-1].details["selfApproved"] is True
 
-    def test_key_of_another_person_decides(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest
-    ) -> None:
+    def test_key_of_another_person_decides(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
         (mine,) = rows(acme.person("owner").post("/v1/exception-requests", THIS), 201)
         rows(decide(own_key(acme), mine["id"]))
-        assert "selfApproved" not in entries(session)[-1].details
+        assert "selfApproved" not in entries(acme.session)[-1].details
 
     def test_person_withdraws_what_their_key_requested(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
         (mine,) = rows(own_key(acme).post("/v1/exception-requests", THIS), 201)
@@ -72,46 +70,39 @@ class TestOwnKey:
 
 class TestRequestAtGitHub:
     def test_linked_account_is_its_member(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
-        link(session, acme, "admin", 583231)
-        row_id = asked_at_github(session, freeze, pull, web)
+        link(acme.session, acme, "admin", 583231)
+        row_id = asked_at_github(acme.session, freeze, pull, web)
         for caller in (acme.person("admin"), own_key(acme)):
             refusal(decide(caller, row_id), 403, "insufficient_permission")
             refusal(decide(caller, row_id, **DENY), 403, "insufficient_permission")
         rows(decide(acme.person("owner"), row_id))
-        assert "selfApproved" not in entries(session)[-1].details
+        assert "selfApproved" not in entries(acme.session)[-1].details
 
     def test_account_of_nobody_is_not_granted_by_who_may_be_behind_it(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
-        link(session, acme, "owner", 1)
-        row_id = asked_at_github(session, freeze, pull, web)
+        link(acme.session, acme, "owner", 1)
+        row_id = asked_at_github(acme.session, freeze, pull, web)
         for caller in (acme.person("admin"), own_key(acme)):
             refusal(decide(caller, row_id), 403, "insufficient_permission")
         rows(decide(acme.person("owner"), row_id))
 
     def test_account_of_nobody_is_denied_by_anybody_who_then_grants_in_their_own_name(
-        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
-        row_id = asked_at_github(session, freeze, pull, web)
+        row_id = asked_at_github(acme.session, freeze, pull, web)
         rows(decide(acme.person("admin"), row_id, **DENY))
         (made,) = rows(acme.person("admin").post("/v1/exceptions", THIS), 201)
         assert (made["requestedBy"], made["decidedBy"]["name"]) == (None, "Admin")
 
     @pytest.mark.parametrize(("linked", "said"), [(True, True), (False, None)])
     def test_audit_says_whether_it_was_the_same_person(
-        self,
-        acme: Tenant,
-        session: Session,
-        freeze: Freeze,
-        pull: PullRequest,
-        web: WatchedBranch,
-        linked: bool,
-        said: Any,
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch, linked: bool, said: Any
     ) -> None:
-        settle(session, acme, selfApproval=True)
+        settle(acme.session, acme, selfApproval=True)
         if linked:
-            link(session, acme, "admin", 583231)
-        rows(decide(acme.person("admin"), asked_at_github(session, freeze, pull, web)))
-        assert entries(session)[-1].details["selfApproved"] is said
+            link(acme.session, acme, "admin", 583231)
+        rows(decide(acme.person("admin"), asked_at_github(acme.session, freeze, pull, web)))
+        assert entries(acme.session)[-1].details["selfApproved"] is said

@@ -7,7 +7,6 @@ from typing import Any
 import psycopg
 import pytest
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
 from models.freezes import Freeze, FreezeTarget
@@ -91,16 +90,16 @@ class TestCreateFreeze:
         assert acme.audit() == ["freeze.started"]
         assert acme.key().get(answer.headers["location"]).json()["id"] == answer.json()["id"]
 
-    def test_freeze_started_by_a_key_names_the_key(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_freeze_started_by_a_key_names_the_key(self, acme: Tenant, web: WatchedBranch) -> None:
         shown = acme.key("freeze:write", name="deploys").post("/v1/freezes", FIRST).json()
         assert (shown["createdBy"]["type"], shown["createdBy"]["name"]) == ("api_key", "deploys")
-        assert session.scalars(select(AuditEntry.source)).one() == "api"
+        assert acme.session.scalars(select(AuditEntry.source)).one() == "api"
 
     def test_reason_is_trimmed_before_it_is_counted(self, acme: Tenant, web: WatchedBranch) -> None:
         padded = {**FIRST, "reason": f" \t\n{'r' * 8}\u2003 "}
         assert acme.key().post("/v1/freezes", padded).json()["reason"] == "r" * 8
 
-    def test_short_reason_is_rejected(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_short_reason_is_rejected(self, acme: Tenant, web: WatchedBranch) -> None:
         cases: list[Any] = [
             "",
             "short",
@@ -112,7 +111,7 @@ class TestCreateFreeze:
         for reason in cases:
             error = refusal(acme.key().post("/v1/freezes", {**FIRST, "reason": reason}), 422, "reason_required")
             assert paths(error) == ["/reason"]
-            assert session.scalar(select(func.count()).select_from(Freeze)) == 0
+            assert acme.session.scalar(select(func.count()).select_from(Freeze)) == 0
 
     @pytest.mark.parametrize("reason", ["r" * 1001, 12345678, None])
     def test_reason_that_is_not_too_short_but_invalid_fails_validation(
@@ -172,9 +171,7 @@ class TestCreateFreeze:
             "validation_failed",
         ]
 
-    def test_too_many_branches_are_rejected(
-        self, acme: Tenant, session: Session, shared_database: psycopg.Connection[Any]
-    ) -> None:
+    def test_too_many_branches_are_rejected(self, acme: Tenant, shared_database: psycopg.Connection[Any]) -> None:
         repository = acme.repository("web")
         shared_database.execute(  # without the checks that triggers add
             "INSERT INTO watched_branches (id, organization_id, repository_id, name, check_name, created_at) "
@@ -185,11 +182,9 @@ class TestCreateFreeze:
         message = refusal(acme.key().post("/v1/freezes", FIRST), 413, "too_many_targets")["message"]
         assert "10001" in message
         assert "10000" in message
-        assert session.scalar(select(func.count()).select_from(Freeze)) == 0
+        assert acme.session.scalar(select(func.count()).select_from(Freeze)) == 0
 
-    def test_idempotency_key_starts_one_freeze_and_repeats_the_answer(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
+    def test_idempotency_key_starts_one_freeze_and_repeats_the_answer(self, acme: Tenant, web: WatchedBranch) -> None:
         caller, keyed = acme.key(), {"headers": {"Idempotency-Key": "8e03978e"}}
         first = caller.post("/v1/freezes", FIRST, **keyed)
         again = caller.post("/v1/freezes", FIRST, **keyed)
@@ -201,10 +196,10 @@ class TestCreateFreeze:
         assert "idempotency-replayed" not in first.headers
         assert again.headers["idempotency-replayed"] == "true"
         assert again.headers["x-request-id"] != first.headers["x-request-id"]
-        assert session.scalar(select(func.count()).select_from(Freeze)) == 1
+        assert acme.session.scalar(select(func.count()).select_from(Freeze)) == 1
         assert acme.audit() == ["freeze.started"]
 
 
-def test_freeze_has_one_target_per_branch(acme: Tenant, session: Session, web: WatchedBranch) -> None:
+def test_freeze_has_one_target_per_branch(acme: Tenant, web: WatchedBranch) -> None:
     acme.key().post("/v1/freezes", {**FIRST, "scope": {"type": "repositories", "repositories": ["acme/web"] * 3}})
-    assert session.scalar(select(func.count()).select_from(FreezeTarget)) == 1
+    assert acme.session.scalar(select(func.count()).select_from(FreezeTarget)) == 1

@@ -5,7 +5,6 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy.orm import Session
 
 from models.freezes import Freeze
 from models.repositories import WatchedBranch
@@ -29,10 +28,8 @@ class TestExtendFreeze:
         assert set(wakeups.sent) == {"reconcile"}
         assert acme.audit() == ["freeze.extended"]
 
-    def test_bounded_end_can_be_moved_later_or_removed(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        freeze = factories.freeze(session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=2))
+    def test_bounded_end_can_be_moved_later_or_removed(self, acme: Tenant, web: WatchedBranch) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=2))
         assert paths(refusal(self.extend(acme, freeze, in_hours(1)), 422, "invalid_parameter")) == ["/endsAt"]
         assert self.extend(acme, freeze, in_hours(3)).status_code == 200
         assert self.extend(acme, freeze, None).json()["endsAt"] is None
@@ -55,9 +52,9 @@ class TestExtendFreeze:
         answer = acme.key().post(f"/v1/freezes/{freeze.id}/extend", body)
         assert paths(refusal(answer, status, code)) == [where]
 
-    def test_extension_of_an_ended_freeze_is_rejected(self, acme: Tenant, session: Session, later: Any) -> None:
-        timed = factories.freeze(session, acme.organization, ends_at=factories.now() + timedelta(hours=1))
-        lifted = factories.freeze(session, acme.organization, ended_at=factories.now(), end_reason="lifted")
+    def test_extension_of_an_ended_freeze_is_rejected(self, acme: Tenant, later: Any) -> None:
+        timed = factories.freeze(acme.session, acme.organization, ends_at=factories.now() + timedelta(hours=1))
+        lifted = factories.freeze(acme.session, acme.organization, ended_at=factories.now(), end_reason="lifted")
         later(hours=1)
         for freeze in (timed, lifted):
             refusal(self.extend(acme, freeze, None), 409, "invalid_state")
@@ -66,23 +63,16 @@ class TestExtendFreeze:
 class TestRetryFreeze:
     @pytest.mark.parametrize(("operation", "state"), [("apply", "pending"), ("release", "releasing")])
     def test_retry_makes_failed_targets_due_in_force_or_ended(
-        self,
-        acme: Tenant,
-        session: Session,
-        web: WatchedBranch,
-        api: WatchedBranch,
-        wakeups: RecordedWakeups,
-        operation: str,
-        state: str,
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch, wakeups: RecordedWakeups, operation: str, state: str
     ) -> None:
         ended: dict[str, Any] = {"ended_at": factories.now(), "end_reason": "lifted"} if operation == "release" else {}
-        freeze = factories.freeze(session, acme.organization, **ended)
-        factories.target(session, freeze, web, operation=operation, state="failed", last_error_code="x")
-        factories.target(session, freeze, api, operation=operation, state="applied")
+        freeze = factories.freeze(acme.session, acme.organization, **ended)
+        factories.target(acme.session, freeze, web, operation=operation, state="failed", last_error_code="x")
+        factories.target(acme.session, freeze, api, operation=operation, state="applied")
         shown = acme.key("freeze:write").post(f"/v1/freezes/{freeze.id}/retry").json()
         assert (shown["targets"][state], shown["targets"]["failed"], shown["targets"]["applied"]) == (1, 0, 1)
-        session.expire_all()
-        assert [factories.check(session, each).due_at is not None for each in (web, api)] == [True, False]
+        acme.session.expire_all()
+        assert [factories.check(acme.session, each).due_at is not None for each in (web, api)] == [True, False]
         assert set(wakeups.sent) == {"reconcile"}
         assert acme.audit() == ["freeze.retried"]
 

@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import update
-from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
@@ -25,11 +24,11 @@ class TestGetFreezeState:
         return state
 
     def test_branch_state_names_the_covering_freezes(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         soon, late = (factories.now().replace(microsecond=0) + timedelta(hours=hours) for hours in (1, 2))
-        first = factories.freeze(session, acme.organization, [web], ends_at=late, exceptions_allowed=False)
-        second = factories.freeze(session, acme.organization, [web], ends_at=soon, started_at=factories.now())
+        first = factories.freeze(acme.session, acme.organization, [web], ends_at=late, exceptions_allowed=False)
+        second = factories.freeze(acme.session, acme.organization, [web], ends_at=soon, started_at=factories.now())
         expected = {
             "frozen": True,
             "enforced": False,
@@ -58,10 +57,12 @@ class TestGetFreezeState:
         assert self.ask(acme, repo=web.repository_id, branch="main") == expected
         assert self.ask(acme, repo="acme/api", branch="main")["frozen"] is False
 
-    def test_repository_state_lists_each_branch(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
-        release = factories.branch(session, session.get_one(Repository, web.repository_id), "release/1")
-        factories.branch(session, session.get_one(Repository, web.repository_id), "old", unwatched_at=factories.now())
-        freeze = factories.freeze(session, acme.organization, [web])
+    def test_repository_state_lists_each_branch(self, acme: Tenant, web: WatchedBranch) -> None:
+        release = factories.branch(acme.session, acme.session.get_one(Repository, web.repository_id), "release/1")
+        factories.branch(
+            acme.session, acme.session.get_one(Repository, web.repository_id), "old", unwatched_at=factories.now()
+        )
+        freeze = factories.freeze(acme.session, acme.organization, [web])
         state = self.ask(acme, repo="ACME/Web")
         assert state["subject"] == {"type": "repository", "id": web.repository_id, "name": "acme/web"}
         assert (state["frozen"], state["coverage"]) == (True, "some")
@@ -71,7 +72,7 @@ class TestGetFreezeState:
             {"branchId": web.id, "name": "main", "frozen": True},
             {"branchId": release.id, "name": "release/1", "frozen": False},
         ]
-        factories.freeze(session, acme.organization, [release])
+        factories.freeze(acme.session, acme.organization, [release])
         assert self.ask(acme, repo="acme/web")["coverage"] == "all"
 
     def test_repository_state_without_a_watched_branch_is_none(self, acme: Tenant) -> None:
@@ -80,12 +81,12 @@ class TestGetFreezeState:
         assert (state["frozen"], state["coverage"], state["watchedBranchCount"]) == (False, "none", 0)
 
     def test_organization_state_counts_all_branches(
-        self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, globex: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
-        foreign = factories.watched(session, globex.organization, "globex/secret")
-        factories.freeze(session, globex.organization, [foreign])
+        foreign = factories.watched(acme.session, globex.organization, "globex/secret")
+        factories.freeze(acme.session, globex.organization, [foreign])
         assert self.ask(acme, organization="current")["coverage"] == "none"
-        freeze = factories.freeze(session, acme.organization, [web])
+        freeze = factories.freeze(acme.session, acme.organization, [web])
         state = self.ask(acme, organization="current")
         assert state["subject"] == {"type": "organization", "id": acme.id, "name": "Acme"}
         assert (state["coverage"], state["frozenBranchCount"], state["watchedBranchCount"]) == ("some", 1, 2)
@@ -93,18 +94,16 @@ class TestGetFreezeState:
         assert state["branches"] == []
 
     def test_organization_state_omits_freezes_of_uncovered_repositories(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
-        factories.freeze(session, acme.organization, [web])
-        session.get_one(Repository, web.repository_id).removed_at = factories.now()
-        session.flush()
+        factories.freeze(acme.session, acme.organization, [web])
+        acme.session.get_one(Repository, web.repository_id).removed_at = factories.now()
+        acme.session.flush()
         state = self.ask(acme, organization="current")
         assert (state["frozen"], state["freezes"], state["watchedBranchCount"]) == (False, [], 1)
 
-    def test_state_follows_the_clock_and_not_the_sweeper(
-        self, acme: Tenant, session: Session, web: WatchedBranch, later: Any
-    ) -> None:
-        factories.freeze(session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=1))
+    def test_state_follows_the_clock_and_not_the_sweeper(self, acme: Tenant, web: WatchedBranch, later: Any) -> None:
+        factories.freeze(acme.session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=1))
         for asked in ({"branchId": web.id}, {"repo": "acme/web"}, {"organization": "current"}):
             assert self.ask(acme, **asked)["frozen"] is True
         later(hours=1)
@@ -125,29 +124,29 @@ class TestGetFreezeState:
         ids=str,
     )
     def test_next_change_is_the_start_of_a_planned_window(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch, scope: dict[str, Any]
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch, scope: dict[str, Any]
     ) -> None:
         start = factories.now().replace(microsecond=0) + timedelta(hours=2)
-        elsewhere = factories.schedule(session, acme.organization, scope={"type": "branch", "branchId": api.id})
-        factories.occurrence(session, elsewhere, starts_at=start - timedelta(hours=1))
-        stopped = factories.schedule(session, acme.organization, enabled=False)
-        factories.occurrence(session, stopped, starts_at=start - timedelta(hours=1))
-        session.get_one(Repository, web.repository_id).name = "Site"
-        session.flush()
-        planned = factories.schedule(session, acme.organization, scope=scope)
-        factories.occurrence(session, planned, starts_at=start - timedelta(minutes=5), skip_reason="asked")
-        factories.occurrence(session, planned, starts_at=start + timedelta(days=1))
-        factories.occurrence(session, planned, starts_at=start)
+        elsewhere = factories.schedule(acme.session, acme.organization, scope={"type": "branch", "branchId": api.id})
+        factories.occurrence(acme.session, elsewhere, starts_at=start - timedelta(hours=1))
+        stopped = factories.schedule(acme.session, acme.organization, enabled=False)
+        factories.occurrence(acme.session, stopped, starts_at=start - timedelta(hours=1))
+        acme.session.get_one(Repository, web.repository_id).name = "Site"
+        acme.session.flush()
+        planned = factories.schedule(acme.session, acme.organization, scope=scope)
+        factories.occurrence(acme.session, planned, starts_at=start - timedelta(minutes=5), skip_reason="asked")
+        factories.occurrence(acme.session, planned, starts_at=start + timedelta(days=1))
+        factories.occurrence(acme.session, planned, starts_at=start)
         forms = [{"branchId": web.id}, {"repo": "acme/site", "branch": "main"}, {"repo": "acme/site"}]
         assert [self.ask(acme, **form)["nextChangeAt"] for form in forms] == [text(start)] * 3
         assert self.ask(acme, organization="current")["nextChangeAt"] == text(start - timedelta(hours=1))
-        factories.freeze(session, acme.organization, [web], ends_at=start + timedelta(minutes=1))
+        factories.freeze(acme.session, acme.organization, [web], ends_at=start + timedelta(minutes=1))
         assert self.ask(acme, branchId=web.id)["nextChangeAt"] == text(start)
-        factories.freeze(session, acme.organization, [web], ends_at=start - timedelta(minutes=1))
+        factories.freeze(acme.session, acme.organization, [web], ends_at=start - timedelta(minutes=1))
         assert self.ask(acme, branchId=web.id)["nextChangeAt"] == text(start - timedelta(minutes=1))
 
     def test_state_is_frozen_until_the_windows_that_follow_end(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         end = factories.now().replace(microsecond=0) + HOUR
         forms = ({"branchId": web.id}, {"repo": "acme/web"}, {"organization": "current"})
@@ -155,69 +154,63 @@ class TestGetFreezeState:
         def until() -> list[Any]:
             return [self.ask(acme, **form)["frozenUntil"] for form in forms]
 
-        elsewhere = factories.schedule(session, acme.organization, scope={"type": "branch", "branchId": api.id})
-        factories.occurrence(session, elsewhere, starts_at=end, ends_at=end + 9 * HOUR)
+        elsewhere = factories.schedule(acme.session, acme.organization, scope={"type": "branch", "branchId": api.id})
+        factories.occurrence(acme.session, elsewhere, starts_at=end, ends_at=end + 9 * HOUR)
         assert until() == [None] * 3
-        freeze = factories.freeze(session, acme.organization, [web], ends_at=end)
+        freeze = factories.freeze(acme.session, acme.organization, [web], ends_at=end)
         assert until() == [text(end), text(end), text(end + 9 * HOUR)]
-        following = factories.schedule(session, acme.organization, scope={"type": "branch", "branchId": web.id})
+        following = factories.schedule(acme.session, acme.organization, scope={"type": "branch", "branchId": web.id})
         for hours in (0, 1, 2, 4):
             start = end + hours * HOUR
-            factories.occurrence(session, following, starts_at=start, ends_at=start + HOUR)
+            factories.occurrence(acme.session, following, starts_at=start, ends_at=start + HOUR)
         assert until() == [text(end + 3 * HOUR), text(end + 3 * HOUR), text(end + 9 * HOUR)]
         freeze.ends_at = None
-        session.commit()
+        acme.session.commit()
         assert until() == [None] * 3
         assert [self.ask(acme, **form)["frozen"] for form in forms] == [True] * 3
 
-    def test_next_change_ignores_windows_of_the_successor_of_a_name(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        session.get_one(Repository, web.repository_id).name = "site"
-        session.flush()
-        new = factories.watched(session, acme.organization, "acme/web")
+    def test_next_change_ignores_windows_of_the_successor_of_a_name(self, acme: Tenant, web: WatchedBranch) -> None:
+        acme.session.get_one(Repository, web.repository_id).name = "site"
+        acme.session.flush()
+        new = factories.watched(acme.session, acme.organization, "acme/web")
         planned = factories.schedule(
-            session, acme.organization, scope={"type": "repositories", "repositories": ["acme/web"]}
+            acme.session, acme.organization, scope={"type": "repositories", "repositories": ["acme/web"]}
         )
-        row = factories.occurrence(session, planned, starts_at=factories.now().replace(microsecond=0) + HOUR)
+        row = factories.occurrence(acme.session, planned, starts_at=factories.now().replace(microsecond=0) + HOUR)
         assert self.ask(acme, branchId=web.id)["nextChangeAt"] is None
         assert self.ask(acme, branchId=new.id)["nextChangeAt"] == text(row.starts_at)
 
-    def test_state_lists_twenty_freezes_and_a_hundred_branches(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        repository = session.get_one(Repository, web.repository_id)
-        branches = [factories.branch(session, repository, f"release/{number}") for number in range(100)]
+    def test_state_lists_twenty_freezes_and_a_hundred_branches(self, acme: Tenant, web: WatchedBranch) -> None:
+        repository = acme.session.get_one(Repository, web.repository_id)
+        branches = [factories.branch(acme.session, repository, f"release/{number}") for number in range(100)]
         for _ in range(21):
-            factories.freeze(session, acme.organization, [web, branches[0]])
+            factories.freeze(acme.session, acme.organization, [web, branches[0]])
         state = self.ask(acme, repo="acme/web")
         assert (len(state["freezes"]), state["freezesTruncated"]) == (20, True)
         assert (len(state["branches"]), state["branchesTruncated"]) == (100, True)
         assert (state["frozenBranchCount"], state["watchedBranchCount"]) == (2, 101)
 
-    def test_state_follows_renames(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
-        repository = session.get_one(Repository, web.repository_id)
+    def test_state_follows_renames(self, acme: Tenant, web: WatchedBranch) -> None:
+        repository = acme.session.get_one(Repository, web.repository_id)
         repository.name = "website"
-        session.flush()
+        acme.session.flush()
         for name in ("acme/Web", "acme/website"):
             assert self.ask(acme, repo=name)["subject"]["name"] == "acme/website"
             assert self.ask(acme, repo=name, branch="main")["subject"]["id"] == web.id
-        new = factories.repository(session, acme.organization, "acme/web")
+        new = factories.repository(acme.session, acme.organization, "acme/web")
         assert self.ask(acme, repo="acme/web")["subject"]["id"] == new.id
 
     @pytest.mark.parametrize("columns", [{"enabled": False}, {"removed_at": factories.now()}], ids=str)
     def test_state_of_a_repository_that_is_not_covered_is_not_found(
-        self, acme: Tenant, session: Session, web: WatchedBranch, columns: dict[str, Any]
+        self, acme: Tenant, web: WatchedBranch, columns: dict[str, Any]
     ) -> None:
-        session.execute(update(Repository).where(Repository.id == web.repository_id).values(columns))
+        acme.session.execute(update(Repository).where(Repository.id == web.repository_id).values(columns))
         for asked in ({"repo": "acme/web"}, {"repo": web.repository_id, "branch": "main"}, {"branchId": web.id}):
             refusal(acme.key().get("/v1/freeze-state", **asked), 404, "repository_not_found")
 
-    def test_state_of_an_unwatched_branch_is_not_found(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
+    def test_state_of_an_unwatched_branch_is_not_found(self, acme: Tenant, web: WatchedBranch) -> None:
         old = factories.branch(
-            session, session.get_one(Repository, web.repository_id), "old", unwatched_at=factories.now()
+            acme.session, acme.session.get_one(Repository, web.repository_id), "old", unwatched_at=factories.now()
         )
         asked: list[dict[str, str]] = [
             {"branchId": old.id},
@@ -244,9 +237,7 @@ class TestGetFreezeState:
         for asked, where in cases:
             assert paths(refusal(acme.key().get("/v1/freeze-state", **asked), 400, "invalid_parameter")) == where
 
-    def test_unchanged_state_is_not_sent_again(
-        self, acme: Tenant, session: Session, web: WatchedBranch, later: Any
-    ) -> None:
+    def test_unchanged_state_is_not_sent_again(self, acme: Tenant, web: WatchedBranch, later: Any) -> None:
         key = acme.key("freeze:read")
 
         def poll(tag: str) -> httpx.Response:
@@ -265,16 +256,14 @@ class TestGetFreezeState:
             assert (again.headers["cache-control"], again.headers["vary"]) == ("private, no-cache", "Authorization")
             assert "ratelimit-remaining" in again.headers
             assert "ratelimit-reset" in again.headers
-        factories.freeze(session, acme.organization, [web])
+        factories.freeze(acme.session, acme.organization, [web])
         changed = poll(first.headers["etag"])
         assert (changed.status_code, changed.json()["frozen"]) == (200, True)
         assert changed.headers["etag"] != first.headers["etag"]
 
 
-def test_every_read_agrees_that_a_branch_is_frozen(
-    acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
-) -> None:
-    pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
+def test_every_read_agrees_that_a_branch_is_frozen(acme: Tenant, web: WatchedBranch, api: WatchedBranch) -> None:
+    pull = factories.pull_request(acme.session, acme.session.get_one(Repository, web.repository_id), 7)
     key = acme.key()
 
     def shown() -> list[bool]:

@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
 from models.freezes import Freeze
@@ -24,7 +23,7 @@ def covered(branch: WatchedBranch, *freeze_ids: str) -> dict[str, Any]:
 
 class TestLiftFreeze:
     def test_lift_ends_the_freeze_and_leaves_github_to_workers(
-        self, acme: Tenant, session: Session, freeze: Freeze, wakeups: RecordedWakeups
+        self, acme: Tenant, freeze: Freeze, wakeups: RecordedWakeups
     ) -> None:
         answer = acme.person("member").post(f"/v1/freezes/{freeze.id}/lift", {"reason": " The release is out "})
         shown = answer.json()
@@ -36,11 +35,9 @@ class TestLiftFreeze:
         assert (counts, shown["gaps"]) == ({"total": 1, "releasing": 1}, [])
         assert set(wakeups.sent) == {"reconcile"}
         assert acme.audit() == ["freeze.lifted"]
-        assert session.scalars(select(AuditEntry.details)).one()["reason"] == "The release is out"
+        assert acme.session.scalars(select(AuditEntry.details)).one()["reason"] == "The release is out"
 
-    def test_freezes_of_the_same_branch_name_each_other(
-        self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze
-    ) -> None:
+    def test_freezes_of_the_same_branch_name_each_other(self, acme: Tenant, web: WatchedBranch, freeze: Freeze) -> None:
         scope = {"type": "branch", "branchId": web.id}
         second = acme.key().post("/v1/freezes", {"scope": scope, "reason": "The same once more"}).json()
         others = [covered(web, freeze.id)]
@@ -68,11 +65,9 @@ class TestLiftFreeze:
         answer = acme.key().post(f"/v1/freezes/{freeze.id}/lift", body)
         assert paths(refusal(answer, 422, "validation_failed")) == [where]
 
-    def test_lift_of_an_ended_freeze_is_rejected(
-        self, acme: Tenant, session: Session, web: WatchedBranch, later: Any
-    ) -> None:
-        timed = factories.freeze(session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=1))
-        lifted = factories.freeze(session, acme.organization, ended_at=factories.now(), end_reason="lifted")
+    def test_lift_of_an_ended_freeze_is_rejected(self, acme: Tenant, web: WatchedBranch, later: Any) -> None:
+        timed = factories.freeze(acme.session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=1))
+        lifted = factories.freeze(acme.session, acme.organization, ended_at=factories.now(), end_reason="lifted")
         later(hours=1)
         for freeze in (timed, lifted):
             refusal(acme.key().post(f"/v1/freezes/{freeze.id}/lift"), 409, "not_frozen")
@@ -84,11 +79,11 @@ class TestLiftFreezes:
         return acme.key("freeze:write").post("/v1/freezes/lift", {"scope": scope, "reason": " over "})
 
     def test_lift_by_scope_ends_what_lies_inside_and_lists_what_stays_frozen(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch, wakeups: RecordedWakeups
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
-        everything = factories.freeze(session, acme.organization, [web, api])
+        everything = factories.freeze(acme.session, acme.organization, [web, api])
         of_web = factories.freeze(
-            session,
+            acme.session,
             acme.organization,
             [web],
             scope={"type": "repositories", "repositories": ["acme/web"]},
@@ -103,10 +98,10 @@ class TestLiftFreezes:
         assert shown["stillFrozenCount"] == 1
         assert set(wakeups.sent) == {"reconcile"}
         assert acme.audit() == ["freeze.lifted"]
-        assert session.scalars(select(AuditEntry.details)).one()["reason"] == "over"
+        assert acme.session.scalars(select(AuditEntry.details)).one()["reason"] == "over"
 
     def test_lift_by_organization_ends_every_freeze(
-        self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, globex: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         scopes: list[dict[str, Any]] = [
             EVERYTHING,
@@ -114,31 +109,31 @@ class TestLiftFreezes:
             {"type": "repositories", "repositories": ["acme/web"]},
             {"type": "branch", "branchId": web.id},
         ]
-        made = {factories.freeze(session, acme.organization, [web], scope=scope).id for scope in scopes}
-        foreign = factories.freeze(session, globex.organization)
+        made = {factories.freeze(acme.session, acme.organization, [web], scope=scope).id for scope in scopes}
+        foreign = factories.freeze(acme.session, globex.organization)
         shown = self.lift(acme, type="organization").json()
         assert {row["id"] for row in shown["data"]} == made
         assert (shown["stillFrozen"], shown["stillFrozenCount"]) == ([], 0)
-        session.refresh(foreign)
+        acme.session.refresh(foreign)
         assert foreign.ended_at is None
 
     def test_lift_by_repositories_ends_a_glob_freeze_without_wildcards(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         literal = {"type": "glob", "patterns": ["acme/web"]}
-        made = factories.freeze(session, acme.organization, [web], scope=literal)
-        wild = factories.freeze(session, acme.organization, [web], scope={"type": "glob", "patterns": ["acme/w*"]})
+        made = factories.freeze(acme.session, acme.organization, [web], scope=literal)
+        wild = factories.freeze(acme.session, acme.organization, [web], scope={"type": "glob", "patterns": ["acme/w*"]})
         shown = self.lift(acme, type="repositories", repositories=["acme/web"]).json()
         assert [row["id"] for row in shown["data"]] == [made.id]
         assert shown["stillFrozen"] == [covered(web, wild.id)]
 
     def test_lift_by_glob_ends_the_freezes_of_patterns_that_it_covers(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         inside = [["acme/w*"], ["acme/*", "!acme/docs"]]
         outside = [["*/*"]]
         made = [
-            factories.freeze(session, acme.organization, [web], scope={"type": "glob", "patterns": patterns}).id
+            factories.freeze(acme.session, acme.organization, [web], scope={"type": "glob", "patterns": patterns}).id
             for patterns in [*inside, *outside]
         ]
         shown = self.lift(acme, type="glob", patterns=["acme/*"]).json()
@@ -146,39 +141,39 @@ class TestLiftFreezes:
         assert shown["stillFrozen"] == [covered(web, *made[len(inside) :])]
 
     def test_lift_by_scope_names_wider_freezes_and_changes_nothing(
-        self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze
+        self, acme: Tenant, web: WatchedBranch, freeze: Freeze
     ) -> None:
         for scope in ({"type": "branch", "branchId": web.id}, {"type": "glob", "patterns": ["*/*"]}):
             assert freeze.id in refusal(self.lift(acme, **scope), 409, "invalid_state")["message"]
-        session.refresh(freeze)
+        acme.session.refresh(freeze)
         assert freeze.ended_at is None
 
     def test_lift_by_repositories_keeps_a_freeze_that_also_covers_others(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         both = {"type": "repositories", "repositories": ["acme/web", "acme/api"]}
-        made = factories.freeze(session, acme.organization, [web, api], scope=both)
+        made = factories.freeze(acme.session, acme.organization, [web, api], scope=both)
         answer = self.lift(acme, type="repositories", repositories=["acme/web"])
         assert made.id in refusal(answer, 409, "invalid_state")["message"]
         assert self.lift(acme, **both).json()["data"][0]["id"] == made.id
 
     def test_lift_by_scope_is_rejected_when_nothing_is_frozen(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         refusal(self.lift(acme, type="organization"), 409, "not_frozen")
-        factories.freeze(session, acme.organization, [web], scope={"type": "branch", "branchId": web.id})
+        factories.freeze(acme.session, acme.organization, [web], scope={"type": "branch", "branchId": web.id})
         refusal(self.lift(acme, type="repositories", repositories=["acme/api"]), 409, "not_frozen")
 
-    def test_lift_by_scope_is_rejected_when_it_reaches_no_watched_branch(self, acme: Tenant, session: Session) -> None:
+    def test_lift_by_scope_is_rejected_when_it_reaches_no_watched_branch(self, acme: Tenant) -> None:
         acme.repository("web")
         refusal(self.lift(acme, type="organization"), 409, "not_frozen")
         refusal(self.lift(acme, type="repositories", repositories=["acme/web"]), 409, "not_frozen")
 
     def test_lift_by_organization_ends_freezes_without_reachable_branch(
-        self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze
+        self, acme: Tenant, web: WatchedBranch, freeze: Freeze
     ) -> None:
-        session.get_one(Repository, web.repository_id).removed_at = factories.now()
-        session.flush()
+        acme.session.get_one(Repository, web.repository_id).removed_at = factories.now()
+        acme.session.flush()
         assert [row["id"] for row in self.lift(acme, type="organization").json()["data"]] == [freeze.id]
 
     def test_lift_by_scope_requires_a_scope(self, acme: Tenant) -> None:

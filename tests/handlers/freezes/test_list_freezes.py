@@ -3,8 +3,6 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy.orm import Session
-
 from models.freezes import Freeze
 from models.repositories import Repository, WatchedBranch
 from tests import factories
@@ -13,9 +11,9 @@ from tests.handlers.freezes.requests import FIELDS, all_pages, ids, paths, text
 
 
 class TestListFreezes:
-    def test_freezes_are_listed_latest_start_first(self, acme: Tenant, session: Session) -> None:
+    def test_freezes_are_listed_latest_start_first(self, acme: Tenant) -> None:
         made = [
-            factories.freeze(session, acme.organization, started_at=factories.now() - timedelta(days=age)).id
+            factories.freeze(acme.session, acme.organization, started_at=factories.now() - timedelta(days=age)).id
             for age in range(3)
         ]
         answer = acme.key().get("/v1/freezes")
@@ -23,9 +21,9 @@ class TestListFreezes:
         assert answer.json()["nextCursor"] is None
         assert set(answer.json()["data"][0]) == FIELDS
 
-    def test_freeze_pages_contain_every_freeze_once(self, acme: Tenant, session: Session) -> None:
+    def test_freeze_pages_contain_every_freeze_once(self, acme: Tenant) -> None:
         same = factories.now()
-        made = {factories.freeze(session, acme.organization, started_at=same).id for _ in range(7)}
+        made = {factories.freeze(acme.session, acme.organization, started_at=same).id for _ in range(7)}
         pages = all_pages(acme.key(), "/v1/freezes", limit=3)
         assert [len(page) for page in pages] == [3, 3, 1]
         assert {row["id"] for page in pages for row in page} == made
@@ -34,9 +32,9 @@ class TestListFreezes:
         for limit in ("0", "101", "many", "1_0", ""):
             assert paths(refusal(acme.key().get("/v1/freezes", limit=limit), 400, "invalid_parameter")) == ["limit"]
 
-    def test_state_filter_follows_the_clock(self, acme: Tenant, session: Session, later: Any) -> None:
-        running = factories.freeze(session, acme.organization, ends_at=factories.now() + timedelta(hours=1))
-        ended = factories.freeze(session, acme.organization, ended_at=factories.now(), end_reason="lifted")
+    def test_state_filter_follows_the_clock(self, acme: Tenant, later: Any) -> None:
+        running = factories.freeze(acme.session, acme.organization, ends_at=factories.now() + timedelta(hours=1))
+        ended = factories.freeze(acme.session, acme.organization, ended_at=factories.now(), end_reason="lifted")
         key = acme.key()
         assert ids(key.get("/v1/freezes", state="in_force")) == [running.id]
         assert ids(key.get("/v1/freezes", state="ended")) == [ended.id]
@@ -45,21 +43,21 @@ class TestListFreezes:
         assert set(ids(key.get("/v1/freezes", state="ended"))) == {running.id, ended.id}
 
     def test_repository_and_branch_filters_select_by_target(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
-        of_web, of_both = (factories.freeze(session, acme.organization, rows) for rows in ([web], [web, api]))
+        of_web, of_both = (factories.freeze(acme.session, acme.organization, rows) for rows in ([web], [web, api]))
         key = acme.key()
         assert set(ids(key.get("/v1/freezes", repo="Acme/Web"))) == {of_web.id, of_both.id}
         assert ids(key.get("/v1/freezes", repo=api.repository_id)) == [of_both.id]
         assert ids(key.get("/v1/freezes", branchId=api.id)) == [of_both.id]
 
-    def test_freezes_are_filtered_by_schedule_and_source(self, acme: Tenant, session: Session) -> None:
-        by_hand = factories.freeze(session, acme.organization)
+    def test_freezes_are_filtered_by_schedule_and_source(self, acme: Tenant) -> None:
+        by_hand = factories.freeze(acme.session, acme.organization)
         planned = factories.freeze(
-            session,
+            acme.session,
             acme.organization,
             source="schedule",
-            schedule_id=factories.schedule(session, acme.organization).id,
+            schedule_id=factories.schedule(acme.session, acme.organization).id,
         )
         key = acme.key()
         assert ids(key.get("/v1/freezes", source="manual")) == [by_hand.id]
@@ -72,27 +70,26 @@ class TestListFreezes:
             error = refusal(acme.key().get("/v1/freezes", **params), 400, "invalid_parameter")
             assert error["details"][0]["path"] == "startedBefore"
 
-    def test_start_filter_includes_the_first_and_excludes_the_last_instant(
-        self, acme: Tenant, session: Session
-    ) -> None:
+    def test_start_filter_includes_the_first_and_excludes_the_last_instant(self, acme: Tenant) -> None:
         start = factories.now().replace(microsecond=0)
         made = [
-            factories.freeze(session, acme.organization, started_at=start - timedelta(days=age)).id for age in range(3)
+            factories.freeze(acme.session, acme.organization, started_at=start - timedelta(days=age)).id
+            for age in range(3)
         ]
         asked = {"startedAfter": text(start - timedelta(days=1)), "startedBefore": text(start)}
         assert ids(acme.key().get("/v1/freezes", **asked)) == [made[1]]
 
 
 class TestGetFreeze:
-    def test_ended_freeze_is_readable(self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze) -> None:
+    def test_ended_freeze_is_readable(self, acme: Tenant, web: WatchedBranch, freeze: Freeze) -> None:
         assert acme.key().post(f"/v1/freezes/{freeze.id}/lift").status_code == 200
         shown = acme.key("freeze:read").get(f"/v1/freezes/{freeze.id}").json()
         assert (shown["state"], shown["endReason"]) == ("ended", "lifted")
 
-    def test_freeze_reads_as_ended_before_its_end_is_recorded(self, acme: Tenant, session: Session, later: Any) -> None:
+    def test_freeze_reads_as_ended_before_its_end_is_recorded(self, acme: Tenant, later: Any) -> None:
         ends_at = factories.now() + timedelta(hours=1)
-        by_hand = factories.freeze(session, acme.organization, ends_at=ends_at)
-        planned = factories.freeze(session, acme.organization, ends_at=ends_at, source="schedule")
+        by_hand = factories.freeze(acme.session, acme.organization, ends_at=ends_at)
+        planned = factories.freeze(acme.session, acme.organization, ends_at=ends_at, source="schedule")
         later(hours=1)
         for freeze, reason in ((by_hand, "expired"), (planned, "schedule_ended")):
             shown = acme.key().get(f"/v1/freezes/{freeze.id}").json()
@@ -101,12 +98,10 @@ class TestGetFreeze:
 
 
 class TestListFreezeTargets:
-    def test_target_has_every_field(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
-    ) -> None:
-        freeze = factories.freeze(session, acme.organization)
+    def test_target_has_every_field(self, acme: Tenant, web: WatchedBranch, api: WatchedBranch) -> None:
+        freeze = factories.freeze(acme.session, acme.organization)
         target = factories.target(
-            session,
+            acme.session,
             freeze,
             web,
             state="failed",
@@ -141,26 +136,22 @@ class TestListFreezeTargets:
             "letIn": [],
         }
 
-    def test_target_pages_contain_every_target_once(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
-        repository = session.get_one(Repository, web.repository_id)
-        branches = [factories.branch(session, repository, f"release/{number}") for number in range(5)]
-        freeze = factories.freeze(session, acme.organization, branches)
+    def test_target_pages_contain_every_target_once(self, acme: Tenant, web: WatchedBranch) -> None:
+        repository = acme.session.get_one(Repository, web.repository_id)
+        branches = [factories.branch(acme.session, repository, f"release/{number}") for number in range(5)]
+        freeze = factories.freeze(acme.session, acme.organization, branches)
         pages = all_pages(acme.key(), f"/v1/freezes/{freeze.id}/targets", limit=2)
         assert [len(page) for page in pages] == [2, 2, 1]
         assert {row["branchId"] for page in pages for row in page} == {branch.id for branch in branches}
 
-    def test_targets_are_filtered_by_state(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
-    ) -> None:
-        freeze = factories.freeze(session, acme.organization, [web])
-        failed = factories.target(session, freeze, api, state="failed")
+    def test_targets_are_filtered_by_state(self, acme: Tenant, web: WatchedBranch, api: WatchedBranch) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [web])
+        failed = factories.target(acme.session, freeze, api, state="failed")
         assert ids(acme.key().get(f"/v1/freezes/{freeze.id}/targets", state="failed")) == [failed.id]
         wrong = acme.key().get(f"/v1/freezes/{freeze.id}/targets", state="lost")
         assert paths(refusal(wrong, 400, "invalid_parameter")) == ["state"]
 
-    def test_cursor_of_another_freeze_is_rejected(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
-    ) -> None:
-        first, second = (factories.freeze(session, acme.organization, [web, api]) for _ in range(2))
+    def test_cursor_of_another_freeze_is_rejected(self, acme: Tenant, web: WatchedBranch, api: WatchedBranch) -> None:
+        first, second = (factories.freeze(acme.session, acme.organization, [web, api]) for _ in range(2))
         cursor = acme.key().get(f"/v1/freezes/{first.id}/targets", limit=1).json()["nextCursor"]
         refusal(acme.key().get(f"/v1/freezes/{second.id}/targets", cursor=cursor), 400, "invalid_cursor")

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
 from models.freezes import Freeze
@@ -63,41 +62,41 @@ class TestNamesInAnswers:
 
     @pytest.mark.parametrize("by", ["id", "name"])
     def test_renamed_repository_has_its_new_name(
-        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch, by: str
+        self, acme: Tenant, repository: Repository, web: WatchedBranch, by: str
     ) -> None:
         place = {"branchId": web.id} if by == "id" else {"repository": "acme/web", "branch": "main"}
         freeze = started(acme, {"type": "branch", **place})
         repository.name = "Shop"
-        session.commit()
+        acme.session.commit()
         assert acme.key().get(f"/v1/freezes/{freeze['id']}").json()["scope"] == named(web, "acme/Shop")
 
     @pytest.mark.parametrize("by", ["id", "name"])
     def test_what_left_has_the_names_that_were_known_last(
-        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch, by: str
+        self, acme: Tenant, repository: Repository, web: WatchedBranch, by: str
     ) -> None:
         place = {"branchId": web.id} if by == "id" else {"repository": "ACME/web", "branch": "main"}
         whole = started(acme, {"type": "repositories", "repositories": ["ACME/web"]})
         freeze = started(acme, {"type": "branch", **place})
         repository.removed_at = web.unwatched_at = factories.now()
-        session.commit()
+        acme.session.commit()
         assert acme.key().get(f"/v1/freezes/{freeze['id']}").json()["scope"] == named(web)
         assert acme.key().get(f"/v1/freezes/{whole['id']}").json()["scope"]["repositories"] == ["acme/web"]
 
-    def test_scope_of_which_nothing_is_known_stays_readable(self, acme: Tenant, session: Session) -> None:
+    def test_scope_of_which_nothing_is_known_stays_readable(self, acme: Tenant) -> None:
         scopes: list[dict[str, Any]] = [
             {"type": "branch", "branchId": "wbr_1"},
             {"type": "branch", "repository": "acme/gone", "branch": "main"},
             {"type": "repositories", "repositories": ["acme/gone"]},
         ]
-        made = {factories.freeze(session, acme.organization, scope=scope).id: scope for scope in scopes}
+        made = {factories.freeze(acme.session, acme.organization, scope=scope).id: scope for scope in scopes}
         listed = acme.key().get("/v1/freezes").json()["data"]
         assert {freeze["id"]: freeze["scope"] for freeze in listed} == made
 
     def test_names_of_another_organisation_are_not_shown(
-        self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch
+        self, acme: Tenant, globex: Tenant, web: WatchedBranch
     ) -> None:
         scope = {"type": "branch", "branchId": web.id}
-        freeze = factories.freeze(session, globex.organization, scope=scope)
+        freeze = factories.freeze(acme.session, globex.organization, scope=scope)
         assert globex.key().get(f"/v1/freezes/{freeze.id}").json()["scope"] == scope
 
     def test_branches_that_other_freezes_cover_are_named(
@@ -115,9 +114,9 @@ class TestScopeThatIsSentBack:
         assert started(acme, first["scope"])["scope"] == first["scope"]
 
     def test_name_that_is_not_the_branch_of_the_id_is_rejected(
-        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch
+        self, acme: Tenant, repository: Repository, web: WatchedBranch
     ) -> None:
-        factories.branch(session, repository, "next")
+        factories.branch(acme.session, repository, "next")
         wrong = {**named(web), "branch": "next"}
         error = refusal(acme.key().post("/v1/freezes", {**FIRST, "scope": wrong}), 422, "invalid_parameter")
         assert paths(error) == ["/scope/branch"]
@@ -125,9 +124,7 @@ class TestScopeThatIsSentBack:
         error = refusal(acme.key().patch(f"/v1/schedules/{schedule['id']}", {"scope": wrong}), 422, "invalid_parameter")
         assert paths(error) == ["/scope/branch"]
 
-    def test_schedule_is_not_changed_by_the_scope_that_it_shows(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
+    def test_schedule_is_not_changed_by_the_scope_that_it_shows(self, acme: Tenant, web: WatchedBranch) -> None:
         stored = {"type": "branch", "branchId": web.id}
         schedule = scheduled(acme, stored)
         for scope in (schedule["scope"], stored, {"type": "branch", "repository": "acme/WEB", "branch": "main"}):
@@ -138,7 +135,7 @@ class TestScopeThatIsSentBack:
 
 class TestNamesInTheAudit:
     def test_audit_names_the_branch_of_a_freeze_and_a_schedule(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         scope = {"type": "branch", "branchId": web.id}
         started(acme, scope)
@@ -147,7 +144,7 @@ class TestNamesInTheAudit:
         acme.key().delete(path)
         acme.key().post("/v1/freezes/lift", {"scope": scope})
         acme.key().post("/v1/enforcement/verify", {"scope": scope})
-        details = {each.action: each.details for each in session.scalars(select(AuditEntry))}
+        details = {each.action: each.details for each in acme.session.scalars(select(AuditEntry))}
         assert details["freeze.started"]["after"]["scope"] == named(web)
         assert details["schedule.created"]["after"]["scope"] == named(web)
         changed = details["schedule.updated"]

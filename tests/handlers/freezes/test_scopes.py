@@ -5,7 +5,6 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy.orm import Session
 
 from models.freezes import Freeze
 from models.repositories import Repository, WatchedBranch
@@ -61,13 +60,13 @@ class TestScopes:
                 assert paths(refusal(send(acme.key(), scope), status, code)) == where, scope
 
     def test_scope_reaches_watched_branches_of_enabled_repositories(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
-        repository = session.get_one(Repository, web.repository_id)
-        factories.branch(session, repository, "release/1")
-        factories.branch(session, repository, "old", unwatched_at=factories.now())
-        factories.branch(session, acme.repository("off", enabled=False))
-        factories.branch(session, acme.repository("gone", removed_at=factories.now()))
+        repository = acme.session.get_one(Repository, web.repository_id)
+        factories.branch(acme.session, repository, "release/1")
+        factories.branch(acme.session, repository, "old", unwatched_at=factories.now())
+        factories.branch(acme.session, acme.repository("off", enabled=False))
+        factories.branch(acme.session, acme.repository("gone", removed_at=factories.now()))
         cases: list[tuple[dict[str, Any], set[str]]] = [
             ({"type": "organization"}, {"api:main", "web:main", "web:release/1"}),
             ({"type": "organization", "branches": ["release/*"]}, {"web:release/1"}),
@@ -114,11 +113,11 @@ class TestScopes:
 
 class TestPreviewScope:
     def test_preview_counts_what_a_freeze_would_reach(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
-        factories.freeze(session, acme.organization, [web])
+        factories.freeze(acme.session, acme.organization, [web])
         for number in (1, 2):
-            factories.pull_request(session, session.get_one(Repository, web.repository_id), number)
+            factories.pull_request(acme.session, acme.session.get_one(Repository, web.repository_id), number)
         preview = acme.key("freeze:read").post("/v1/scope/preview", {"scope": EVERYTHING}).json()
         assert preview == {
             "repositoryCount": 2,
@@ -162,29 +161,27 @@ class TestPreviewScope:
         }
         assert acme.audit() == []
 
-    def test_preview_counts_unenforced_branches(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
-    ) -> None:
-        lights = {web: "green", api: "red", factories.watched(session, acme.organization, "acme/docs"): "amber"}
+    def test_preview_counts_unenforced_branches(self, acme: Tenant, web: WatchedBranch, api: WatchedBranch) -> None:
+        lights = {web: "green", api: "red", factories.watched(acme.session, acme.organization, "acme/docs"): "amber"}
         for branch, light in lights.items():
-            factories.branch_enforcement(session, branch, light)
-        never = factories.watched(session, acme.organization, "acme/new")
-        asked = factories.watched(session, acme.organization, "acme/newer")
-        factories.branch_enforcement(session, asked, "amber", verified_at=None)
+            factories.branch_enforcement(acme.session, branch, light)
+        never = factories.watched(acme.session, acme.organization, "acme/new")
+        asked = factories.watched(acme.session, acme.organization, "acme/newer")
+        factories.branch_enforcement(acme.session, asked, "amber", verified_at=None)
         preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
         assert preview["branchCount"] == len([*lights, never, asked])
         assert preview["unenforcedBranchCount"] == len([api, never, asked])
         assert [row["branchId"] for row in preview["unenforcedBranches"]] == [api.id, never.id, asked.id]
 
     def test_preview_counts_the_pull_requests_that_would_really_stop(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
-        new = factories.watched(session, acme.organization, "acme/new")
+        new = factories.watched(acme.session, acme.organization, "acme/new")
         for branch, light in ((web, "green"), (api, "red")):
-            factories.branch_enforcement(session, branch, light)
+            factories.branch_enforcement(acme.session, branch, light)
         for branch, pulls in ((web, 3), (api, 2), (new, 1)):
             for number in range(pulls):
-                factories.pull_request(session, session.get_one(Repository, branch.repository_id), number)
+                factories.pull_request(acme.session, acme.session.get_one(Repository, branch.repository_id), number)
         reader = acme.key()
         for scope in (EVERYTHING, {"type": "repositories", "repositories": ["acme/web", "acme/api", "acme/new"]}):
             preview = reader.post("/v1/scope/preview", {"scope": scope}).json()
@@ -192,29 +189,27 @@ class TestPreviewScope:
             gaps = [(each["code"], each["openPullRequestCount"]) for each in preview["blocking"]["gaps"]]
             assert gaps == [("no_rule", 2), ("not_read", 1)]
 
-    def test_preview_stops_nothing_while_the_app_is_suspended(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        factories.branch_enforcement(session, web)
-        factories.pull_request(session, session.get_one(Repository, web.repository_id))
+    def test_preview_stops_nothing_while_the_app_is_suspended(self, acme: Tenant, web: WatchedBranch) -> None:
+        factories.branch_enforcement(acme.session, web)
+        factories.pull_request(acme.session, acme.session.get_one(Repository, web.repository_id))
         acme.installation.state = "suspended"
-        session.flush()
+        acme.session.flush()
         preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
         assert (preview["stoppedPullRequestCount"], preview["blocking"]["unprotected"]) == (0, 1)
         assert preview["blocking"]["gaps"][0]["code"] == "suspended"
 
     @pytest.mark.parametrize(("scope", "count"), [(EVERYTHING, 2), ({"type": "organization", "branches": ["main"]}, 1)])
     def test_preview_counts_only_what_its_scope_reaches(
-        self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch, scope: dict[str, Any], count: int
+        self, acme: Tenant, globex: Tenant, web: WatchedBranch, scope: dict[str, Any], count: int
     ) -> None:
-        repository = session.get_one(Repository, web.repository_id)
-        factories.branch(session, repository, "release/1")
+        repository = acme.session.get_one(Repository, web.repository_id)
+        factories.branch(acme.session, repository, "release/1")
         others = [acme.repository("off", enabled=False), globex.repository("secret")]
         for each in (repository, *others):
             for number, base in enumerate(("main", "release/1", "unwatched"), 1):
-                factories.pull_request(session, each, number, base_branch=base)
+                factories.pull_request(acme.session, each, number, base_branch=base)
         for each in others:
-            factories.branch(session, each)
+            factories.branch(acme.session, each)
         preview = acme.key().post("/v1/scope/preview", {"scope": scope}).json()
         names = ("branchCount", "openPullRequestCount", "unenforcedBranchCount")
         assert [preview[name] for name in names] == [count] * 3
@@ -223,9 +218,9 @@ class TestPreviewScope:
         preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
         assert (preview["repositoryCount"], preview["branchCount"], preview["repositories"]) == (0, 0, [])
 
-    def test_preview_lists_a_hundred_repositories_and_counts_all(self, acme: Tenant, session: Session) -> None:
+    def test_preview_lists_a_hundred_repositories_and_counts_all(self, acme: Tenant) -> None:
         for number in range(101):
-            factories.watched(session, acme.organization, f"acme/r{number}")
+            factories.watched(acme.session, acme.organization, f"acme/r{number}")
         preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
         assert (preview["repositoryCount"], len(preview["repositories"]), preview["truncated"]) == (101, 100, True)
         assert (preview["unenforcedBranchCount"], len(preview["unenforcedBranches"])) == (101, 10)

@@ -1,7 +1,6 @@
 """What is said where GitHub's App is suspended, or not installed yet."""
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.freezes import Freeze
 from tests import factories
@@ -11,11 +10,11 @@ from tests.handlers.freezes.requests import FIRST
 
 @pytest.mark.parametrize("operation", ["create_freeze", "retry_freeze"])
 def test_operation_that_needs_github_says_how_to_unsuspend_the_app(
-    acme: Tenant, session: Session, freeze: Freeze, operation: str
+    acme: Tenant, freeze: Freeze, operation: str
 ) -> None:
-    factories.installation(session, acme.organization, "former", state="removed")
+    factories.installation(acme.session, acme.organization, "former", state="removed")
     acme.installation.state = "suspended"
-    session.flush()
+    acme.session.flush()
     path, body = ("/v1/freezes", FIRST) if operation == "create_freeze" else (f"/v1/freezes/{freeze.id}/retry", None)
     error = refusal(acme.key().post(path, body), 409, "installation_suspended")
     assert f"suspended in {acme.installation.account}" in error["message"]
@@ -23,8 +22,8 @@ def test_operation_that_needs_github_says_how_to_unsuspend_the_app(
     assert "install-url" not in error["message"]
 
 
-def test_freeze_before_the_first_installation_says_how_to_install(acme: Tenant, session: Session) -> None:
-    session.delete(acme.installation)
-    session.flush()
+def test_freeze_before_the_first_installation_says_how_to_install(acme: Tenant) -> None:
+    acme.session.delete(acme.installation)
+    acme.session.flush()
     error = refusal(acme.key().post("/v1/freezes", FIRST), 409, "invalid_state")
     assert "GET /v1/github/install-url" in error["message"]

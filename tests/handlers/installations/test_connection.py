@@ -73,34 +73,32 @@ class TestGetInstallationStatus:
         later(hours=1)
         assert connection.tenant.key("repo:read").get(STATUS).json()["state"] == "removed"
 
-    def test_installation_status_describes_the_named_installation(self, acme: Tenant, session: Session) -> None:
-        former = factories.installation(session, acme.organization, "acme", state="removed")
+    def test_installation_status_describes_the_named_installation(self, acme: Tenant) -> None:
+        former = factories.installation(acme.session, acme.organization, "acme", state="removed")
         key = acme.key("repo:read")
         assert key.get(STATUS).json()["installation"]["installationId"] == acme.installation.id
         assert key.get(STATUS, installationId=former.id).json()["state"] == "removed"
 
-    def test_installation_status_reports_missing_permissions(self, acme: Tenant, session: Session) -> None:
+    def test_installation_status_reports_missing_permissions(self, acme: Tenant) -> None:
         granted = {**NEEDED, "statuses": "read"}
-        session.execute(update(Installation).values(permissions=granted))
+        acme.session.execute(update(Installation).values(permissions=granted))
         assert acme.key().get(STATUS).json()["installation"]["missingPermissions"] == ["statuses:write"]
 
 
 class TestGetOnboarding:
-    def test_onboarding_without_an_organization_begins_with_creating_one(self, acme: Tenant, session: Session) -> None:
-        person = factories.user(session)
-        shown = Caller(acme.http, factories.session_token(session, person, None)).get(ONBOARDING)
+    def test_onboarding_without_an_organization_begins_with_creating_one(self, acme: Tenant) -> None:
+        person = factories.user(acme.session)
+        shown = Caller(acme.http, factories.session_token(acme.session, person, None)).get(ONBOARDING)
         assert shown.status_code == 200, shown.text
         assert shown.json()["nextStep"] == "organization"
         assert {step["done"] for step in shown.json()["steps"]} == {False}
         pages = [urlsplit(step["action"]["url"]).path for step in shown.json()["steps"]]
         assert pages == ["/", "/installed", *["/repositories"] * 2, "/enforcement/setup", "/freezes/new"]
 
-    def test_onboarding_of_a_deleted_organization_begins_with_creating_one(
-        self, acme: Tenant, session: Session
-    ) -> None:
+    def test_onboarding_of_a_deleted_organization_begins_with_creating_one(self, acme: Tenant) -> None:
         viewer = acme.person("viewer")
         acme.organization.deleted_at = factories.now()
-        session.flush()
+        acme.session.flush()
         assert viewer.get(ONBOARDING).json()["nextStep"] == "organization"
 
     def test_onboarding_advances_with_each_completed_step(

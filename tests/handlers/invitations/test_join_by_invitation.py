@@ -48,59 +48,55 @@ def members(session: Session, acme: Tenant) -> list[tuple[str, str]]:
 
 
 class TestJoinByInvitation:
-    def test_mailed_link_creates_the_account_and_signs_it_in(
-        self, acme: Tenant, visitor: Client, session: Session, token: str
-    ) -> None:
+    def test_mailed_link_creates_the_account_and_signs_it_in(self, acme: Tenant, visitor: Client, token: str) -> None:
         answer = join(visitor, token)
         assert answer.status_code == 200, answer.text
         assert (answer.json()["account"]["name"], answer.json()["account"]["email"]) == ("Grace Hopper", ADDRESS)
         assert answer.json()["session"]["organizationId"] == acme.id
         assert {line.partition("=")[0] for line in answer.headers.get_list("set-cookie")} == {"session", "device"}
-        assert members(session, acme) == [(ADDRESS, "viewer")]
+        assert members(acme.session, acme) == [(ADDRESS, "viewer")]
         visitor.http.cookies.clear()
         assert Client(visitor.http, answer.json()["sessionToken"]).calls() == 200
-        actions = factories.audit_actions(session, acme.organization)
+        actions = factories.audit_actions(acme.session, acme.organization)
         assert {"invitation.accepted", "member.joined", "session.started"} <= set(actions)
 
-    def test_mailed_link_joins_once_even_concurrently(
-        self, acme: Tenant, visitor: Client, session: Session, token: str
-    ) -> None:
+    def test_mailed_link_joins_once_even_concurrently(self, acme: Tenant, visitor: Client, token: str) -> None:
         answers = at_once(*[lambda: join(visitor, token)] * 3)
         assert sorted(answer.status_code for answer in answers) == [200, 404, 404]
-        assert members(session, acme) == [(ADDRESS, "viewer")]
+        assert members(acme.session, acme) == [(ADDRESS, "viewer")]
 
     def test_link_that_an_administrator_has_seen_creates_no_account(
-        self, acme: Tenant, visitor: Client, session: Session, invitation: str
+        self, acme: Tenant, visitor: Client, invitation: str
     ) -> None:
         shown = link(acme, invitation)
-        before = accounts(session)
+        before = accounts(acme.session)
         refusal(join(visitor, shown), 404, "invitation_not_found")
-        assert accounts(session) == before
+        assert accounts(acme.session) == before
 
     def test_mailed_link_gives_no_access_to_an_account_that_exists(
-        self, acme: Tenant, visitor: Client, session: Session, token: str
+        self, acme: Tenant, visitor: Client, token: str
     ) -> None:
-        grace = account(session, "Grace")
+        grace = account(acme.session, "Grace")
         grace.email = ADDRESS
-        session.flush()
+        acme.session.flush()
         known = grace.password_hash
         answer = join(visitor, token, password="nine blue umbrellas")
         refusal(answer, 409, "already_exists")
         assert "set-cookie" not in answer.headers
-        session.refresh(grace)
-        assert (grace.password_hash, members(session, acme)) == (known, [])
+        acme.session.refresh(grace)
+        assert (grace.password_hash, members(acme.session, acme)) == (known, [])
 
     def test_revoked_or_expired_invitation_creates_no_account(
-        self, acme: Tenant, visitor: Client, session: Session, invitation: str, token: str, later: Later
+        self, acme: Tenant, visitor: Client, invitation: str, token: str, later: Later
     ) -> None:
-        before = accounts(session)
+        before = accounts(acme.session)
         acme.person("owner").delete(f"{INVITATIONS}/{invitation}")
         refusal(join(visitor, token), 404, "invitation_not_found")
         again = acme.person("owner").post(INVITATIONS, {"email": ADDRESS, "role": "viewer"})
         assert again.status_code == 201
         later(days=7)
         refusal(join(visitor, token), 404, "invitation_not_found")
-        assert accounts(session) == before
+        assert accounts(acme.session) == before
 
     @pytest.mark.parametrize("wrong", ["x", "a" * 43])
     def test_unknown_token_is_not_found(self, visitor: Client, wrong: str) -> None:
@@ -119,7 +115,7 @@ class TestJoinByInvitation:
         refusal(confirmed(visitor, earlier, OTHER), 404, "not_found")
 
 
-def test_person_of_an_account_accepts_with_it(eve: Person, acme: Tenant, visitor: Client, session: Session) -> None:
+def test_person_of_an_account_accepts_with_it(eve: Person, acme: Tenant, visitor: Client) -> None:
     made = acme.person("owner").post(INVITATIONS, {"email": eve.user.email, "role": "viewer"}).json()
-    refusal(join(visitor, token_of(mailed(session)["url"])), 409, "already_exists")
+    refusal(join(visitor, token_of(mailed(acme.session)["url"])), 409, "already_exists")
     assert eve.caller.post(f"{INVITATIONS}/{made['id']}/accept").status_code == 200

@@ -3,7 +3,6 @@
 import httpx
 import pytest
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
 from models.identity import Invitation, OneTimeToken
@@ -45,29 +44,25 @@ class TestListPendingInvitations:
         made = {invited(acme, eve), invited(globex, eve)}
         assert {row["id"] for row in through_pages(eve.caller, PENDING, limit=1)} == made
 
-    def test_pending_invitations_require_a_verified_address(
-        self, acme: Tenant, session: Session, http: httpx.Client
-    ) -> None:
-        impostor = newcomer(session, http, "Impostor", verified=False)
+    def test_pending_invitations_require_a_verified_address(self, acme: Tenant, http: httpx.Client) -> None:
+        impostor = newcomer(acme.session, http, "Impostor", verified=False)
         invitation = invited(acme, impostor)
         assert impostor.caller.get(PENDING).json()["data"] == []
         refusal(accept(impostor, invitation), 404, "invitation_not_found")
 
-    def test_pending_invitations_are_hidden_from_a_support_session(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
+    def test_pending_invitations_are_hidden_from_a_support_session(self, acme: Tenant, globex: Tenant) -> None:
         grace = member(acme)
         invited(globex, grace)
-        token = factories.session_token(session, grace.user, acme.organization, support=True)
+        token = factories.session_token(acme.session, grace.user, acme.organization, support=True)
         assert Caller(acme.http, token).get(PENDING).json()["data"] == []
 
     def test_pending_invitations_exclude_expired_and_deleted_organizations(
-        self, acme: Tenant, globex: Tenant, session: Session, eve: Person
+        self, acme: Tenant, globex: Tenant, eve: Person
     ) -> None:
         over, deleted = invited(acme, eve), invited(globex, eve)
-        session.get_one(Invitation, over).expires_at = factories.now()
+        acme.session.get_one(Invitation, over).expires_at = factories.now()
         globex.organization.deleted_at = factories.now()
-        session.flush()
+        acme.session.flush()
         assert eve.caller.get(PENDING).json()["data"] == []
         for invitation in (over, deleted):
             refusal(accept(eve, invitation), 404, "invitation_not_found")
@@ -91,84 +86,74 @@ class TestPreviewInvitation:
         refusal(eve.caller.get(PREVIEW), 400, "missing_parameter")
         refusal(eve.caller.get(PREVIEW, token="x" * 129), 400, "invalid_parameter")
 
-    def test_preview_invitation_is_not_found_for_a_token_of_another_purpose(
-        self, acme: Tenant, session: Session, eve: Person
-    ) -> None:
+    def test_preview_invitation_is_not_found_for_a_token_of_another_purpose(self, acme: Tenant, eve: Person) -> None:
         token = link(acme, invited(acme, eve))
-        session.query(OneTimeToken).update({"purpose": "verify_email"})
+        acme.session.query(OneTimeToken).update({"purpose": "verify_email"})
         refusal(eve.caller.get(PREVIEW, token=token), 404, "invitation_not_found")
 
 
 class TestAcceptInvitation:
-    def test_accepted_invitation_makes_the_person_a_member(
-        self, acme: Tenant, session: Session, http: httpx.Client, eve: Person
-    ) -> None:
+    def test_accepted_invitation_makes_the_person_a_member(self, acme: Tenant, http: httpx.Client, eve: Person) -> None:
         invitation = invited(acme, eve, "admin")
         answer = accept(eve, invitation)
         assert answer.status_code == 200
         assert answer.json()["state"] == "accepted"
         assert answer.json()["organization"] == {"id": acme.id, "name": "Acme"}
-        assert session.get_one(Membership, (acme.id, eve.id)).role == "admin"
-        assert sign_ins(session, eve) == {acme.id: 1}
-        again = signed_in(session, http, eve.user, acme.organization)
+        assert acme.session.get_one(Membership, (acme.id, eve.id)).role == "admin"
+        assert sign_ins(acme.session, eve) == {acme.id: 1}
+        again = signed_in(acme.session, http, eve.user, acme.organization)
         assert again.caller.patch("/v1/orgs/current", {}).status_code == 200
 
-    def test_accepted_invitation_is_audited_with_the_new_member(
-        self, acme: Tenant, session: Session, eve: Person
-    ) -> None:
+    def test_accepted_invitation_is_audited_with_the_new_member(self, acme: Tenant, eve: Person) -> None:
         accept(eve, invited(acme, eve, "viewer"))
         assert sorted(acme.audit()) == ["invitation.accepted", "invitation.created", "member.joined"]
-        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "member.joined")).one()
+        entry = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "member.joined")).one()
         assert entry.actor == {"type": "user", "id": eve.id, "name": "Eve Ernst"}
         assert (entry.organization_id, entry.details) == (acme.id, {"before": None, "after": {"role": "viewer"}})
 
     def test_accepted_invitation_keeps_the_active_organization_of_the_session(
-        self, acme: Tenant, globex: Tenant, session: Session
+        self, acme: Tenant, globex: Tenant
     ) -> None:
         grace = member(acme)
         accept(grace, invited(globex, grace))
-        assert sign_ins(session, grace) == {None: 1, acme.id: 1}
+        assert sign_ins(acme.session, grace) == {None: 1, acme.id: 1}
 
-    def test_member_of_a_name_that_is_taken_joins_with_the_address(
-        self, acme: Tenant, session: Session, eve: Person
-    ) -> None:
+    def test_member_of_a_name_that_is_taken_joins_with_the_address(self, acme: Tenant, eve: Person) -> None:
         member(acme, name=eve.user.name.upper())
         accept(eve, invited(acme, eve))
-        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "member.joined")).one()
+        entry = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "member.joined")).one()
         assert entry.actor["name"] == entry.target["name"] == f"{eve.user.name} ({eve.user.email})"
 
-    def test_accepted_invitation_and_its_links_are_gone(self, acme: Tenant, session: Session, eve: Person) -> None:
+    def test_accepted_invitation_and_its_links_are_gone(self, acme: Tenant, eve: Person) -> None:
         invitation = invited(acme, eve)
-        tokens = [token_of(mailed(session)["url"]), link(acme, invitation)]
+        tokens = [token_of(mailed(acme.session)["url"]), link(acme, invitation)]
         accept(eve, invitation)
         refusal(accept(eve, invitation), 404, "invitation_not_found")
         assert eve.caller.get(PENDING).json()["data"] == []
         for token in tokens:
             refusal(eve.caller.get(PREVIEW, token=token), 404, "invitation_not_found")
 
-    def test_concurrent_acceptances_make_one_membership(
-        self, acme: Tenant, session: Session, http: httpx.Client
-    ) -> None:
+    def test_concurrent_acceptances_make_one_membership(self, acme: Tenant, http: httpx.Client) -> None:
         for number in range(4):
-            eve = newcomer(session, http, f"Eve {number}")
+            eve = newcomer(acme.session, http, f"Eve {number}")
             invitation = invited(acme, eve)
             answers = at_once(*[lambda eve=eve, one=invitation: accept(eve, one)] * 3)
             assert sorted(answer.status_code for answer in answers) == [200, 404, 404]
-            assert is_member(session, acme, eve)
+            assert is_member(acme.session, acme, eve)
         assert acme.audit().count("member.joined") == 4
 
     def test_accept_invitation_is_not_found_for_another_person(
-        self, acme: Tenant, session: Session, http: httpx.Client, eve: Person
+        self, acme: Tenant, http: httpx.Client, eve: Person
     ) -> None:
         invitation = invited(acme, eve, "owner")
-        others = [newcomer(session, http, "Mallory"), member(acme, "admin", "Adam")]
+        others = [newcomer(acme.session, http, "Mallory"), member(acme, "admin", "Adam")]
         for other in others:
             assert other.caller.get(PREVIEW, token=link(acme, invitation)).status_code == 200
             refusal(accept(other, invitation), 404, "invitation_not_found")
-        assert not is_member(session, acme, others[0])
+        assert not is_member(acme.session, acme, others[0])
 
-    def test_accept_invitation_is_a_conflict_for_a_member(self, acme: Tenant, session: Session, eve: Person) -> None:
+    def test_accept_invitation_is_a_conflict_for_a_member(self, acme: Tenant, eve: Person) -> None:
         invitation = invited(acme, eve)
-        factories.membership(session, acme.organization, eve.user, "viewer")
+        factories.membership(acme.session, acme.organization, eve.user, "viewer")
         refusal(accept(eve, invitation), 409, "already_exists")
-        assert session.get_one(Membership, (acme.id, eve.id)).role == "viewer"
+        assert acme.session.get_one(Membership, (acme.id, eve.id)).role == "viewer"

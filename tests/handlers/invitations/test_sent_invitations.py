@@ -6,7 +6,6 @@ from typing import Any
 
 import httpx
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
 from models.identity import Invitation, Mail, OneTimeToken
@@ -42,16 +41,14 @@ class TestListInvitations:
         assert made.pop("invitedBy")["name"] == "Admin"
         assert made == {"email": "grace@example.com", "role": "member", "state": "pending"}
 
-    def test_list_invitations_shows_and_filters_the_present_state(
-        self, acme: Tenant, session: Session, eve: Person
-    ) -> None:
+    def test_list_invitations_shows_and_filters_the_present_state(self, acme: Tenant, eve: Person) -> None:
         owner, viewer, accepted = acme.person("owner"), acme.person("viewer"), invited(acme, eve)
         accept(eve, accepted)
         expired, revoked, pending = (
             owner.post(INVITATIONS, {**GRACE, "email": f"{name}@example.com"}).json()["id"] for name in "abc"
         )
         owner.delete(f"{INVITATIONS}/{revoked}")
-        session.query(Invitation).where(Invitation.id != pending).update({"expires_at": factories.now()})
+        acme.session.query(Invitation).where(Invitation.id != pending).update({"expires_at": factories.now()})
         every = {row["id"]: row["state"] for row in viewer.get(INVITATIONS).json()["data"]}
         assert every == {expired: "expired", accepted: "accepted", revoked: "revoked", pending: "pending"}
         for invitation_id, state in every.items():
@@ -75,27 +72,27 @@ class TestListInvitations:
 
 class TestCreateInvitation:
     def test_create_invitation_mails_a_link_to_the_lower_case_address(
-        self, acme: Tenant, session: Session, wakeups: RecordedWakeups
+        self, acme: Tenant, wakeups: RecordedWakeups
     ) -> None:
         made = acme.person("admin").post(INVITATIONS, {**GRACE, "email": "Grace.Hopper@Example.COM"})
         assert made.status_code == 201
         assert "Location" not in made.headers  # no operation reads one invitation
-        mail = session.scalars(select(Mail)).one()
+        mail = acme.session.scalars(select(Mail)).one()
         assert (mail.recipient, mail.template) == ("grace.hopper@example.com", "invitation")
-        reported = mailed(session)
+        reported = mailed(acme.session)
         assert (reported["organization"], reported["inviter"], reported["role"]) == ("Acme", "Admin", "member")
         assert reported["url"].startswith("http://127.0.0.1:8080/invitation?token=")
         assert "mail" in wakeups.sent
         assert acme.audit() == ["invitation.created"]
-        entry = session.scalars(select(AuditEntry)).one()
+        entry = acme.session.scalars(select(AuditEntry)).one()
         assert entry.target["name"] == "grace.hopper@example.com"
         assert token_of(reported["url"]) not in f"{entry.details} {made.text}"
 
-    def test_invitation_token_has_256_bits_and_is_stored_as_a_hash(self, acme: Tenant, session: Session) -> None:
+    def test_invitation_token_has_256_bits_and_is_stored_as_a_hash(self, acme: Tenant) -> None:
         acme.person("admin").post(INVITATIONS, GRACE)
-        token = token_of(mailed(session)["url"])
+        token = token_of(mailed(acme.session)["url"])
         assert len(token) == 43
-        row = session.scalars(select(OneTimeToken)).one()
+        row = acme.session.scalars(select(OneTimeToken)).one()
         assert row.token_hash == hashlib.sha256(token.encode()).digest()
         assert row.expires_at - row.created_at == WEEK
         assert row.organization_id == acme.id
@@ -105,23 +102,23 @@ class TestCreateInvitation:
         body = {**GRACE, "email": email.upper()}
         refusal(acme.person("admin").post(INVITATIONS, body), 409, "already_exists")
 
-    def test_create_invitation_is_a_conflict_while_another_is_pending(self, acme: Tenant, session: Session) -> None:
+    def test_create_invitation_is_a_conflict_while_another_is_pending(self, acme: Tenant) -> None:
         admin = acme.person("admin")
         first = admin.post(INVITATIONS, GRACE).json()["id"]
         refusal(admin.post(INVITATIONS, {**GRACE, "role": "viewer"}), 409, "already_exists")
         admin.delete(f"{INVITATIONS}/{first}")
         second = admin.post(INVITATIONS, GRACE).json()["id"]
-        session.get_one(Invitation, second).expires_at = factories.now()
-        session.flush()
+        acme.session.get_one(Invitation, second).expires_at = factories.now()
+        acme.session.flush()
         assert admin.post(INVITATIONS, GRACE).status_code == 201
 
-    def test_concurrent_invitations_of_an_address_send_one_mail(self, acme: Tenant, session: Session) -> None:
+    def test_concurrent_invitations_of_an_address_send_one_mail(self, acme: Tenant) -> None:
         admin = acme.person("admin")
         answers = at_once(*[lambda: admin.post(INVITATIONS, GRACE)] * 4)
         assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
-        assert len(session.scalars(select(Mail)).all()) == 1
+        assert len(acme.session.scalars(select(Mail)).all()) == 1
 
-    def test_invitations_are_rate_limited_per_address(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_invitations_are_rate_limited_per_address(self, acme: Tenant, globex: Tenant) -> None:
         admin = acme.person("admin")
         for _ in range(MAX_PER_ADDRESS):
             admin.delete(f"{INVITATIONS}/{admin.post(INVITATIONS, GRACE).json()['id']}")
@@ -130,19 +127,19 @@ class TestCreateInvitation:
         assert 0 < int(answer.headers["Retry-After"]) <= 3600
         assert admin.post(INVITATIONS, {**GRACE, "email": "alan@example.com"}).status_code == 201
         assert globex.person("admin").post(INVITATIONS, GRACE).status_code == 201
-        session.query(Invitation).update({"created_at": factories.now() - timedelta(hours=1)})
+        acme.session.query(Invitation).update({"created_at": factories.now() - timedelta(hours=1)})
         admin.delete(f"{INVITATIONS}/{admin.get(INVITATIONS, state='pending').json()['data'][0]['id']}")
         assert admin.post(INVITATIONS, GRACE).status_code == 201
 
-    def test_invitations_are_rate_limited_per_organization(self, acme: Tenant, session: Session) -> None:
+    def test_invitations_are_rate_limited_per_organization(self, acme: Tenant) -> None:
         sent = {"organization_id": acme.id, "role": "viewer", "invited_by": factories.SYSTEM}
         now = factories.now()
         instants = {"created_at": now, "expires_at": now + WEEK}
         rows = (Invitation(id=new_id("inv"), email=f"{n}@example.com", **sent, **instants) for n in range(MAX_PER_DAY))
-        session.add_all(rows)
-        session.flush()
+        acme.session.add_all(rows)
+        acme.session.flush()
         refusal(acme.person("admin").post(INVITATIONS, GRACE), 429, "rate_limited")
-        session.query(Invitation).update({"created_at": now - timedelta(days=1)})
+        acme.session.query(Invitation).update({"created_at": now - timedelta(days=1)})
         assert acme.person("admin").post(INVITATIONS, GRACE).status_code == 201
 
     def test_create_invitation_reveals_nothing_of_another_organization(self, acme: Tenant, globex: Tenant) -> None:
@@ -173,9 +170,9 @@ class TestCreateInvitation:
 
 
 class TestRevokeInvitation:
-    def test_revoke_invitation_invalidates_its_links_at_once(self, acme: Tenant, session: Session, eve: Person) -> None:
+    def test_revoke_invitation_invalidates_its_links_at_once(self, acme: Tenant, eve: Person) -> None:
         invitation = invited(acme, eve)
-        tokens = [token_of(mailed(session)["url"]), link(acme, invitation)]
+        tokens = [token_of(mailed(acme.session)["url"]), link(acme, invitation)]
         assert acme.person("admin").delete(f"{INVITATIONS}/{invitation}").status_code == 204
         for token in tokens:
             refusal(eve.caller.get(PREVIEW, token=token), 404, "invitation_not_found")
@@ -193,40 +190,34 @@ class TestRevokeInvitation:
             refusal(admin.delete(f"{INVITATIONS}/{unknown}"), 404, "invitation_not_found")
         assert [row["id"] for row in eve.caller.get(PENDING).json()["data"]] == [foreign]
 
-    def test_concurrent_acceptance_and_revocation_succeed_once(
-        self, acme: Tenant, session: Session, http: httpx.Client
-    ) -> None:
+    def test_concurrent_acceptance_and_revocation_succeed_once(self, acme: Tenant, http: httpx.Client) -> None:
         admin = acme.person("admin")
         for number in range(5):
-            eve = newcomer(session, http, f"Eve {number}")
+            eve = newcomer(acme.session, http, f"Eve {number}")
             invitation = invited(acme, eve)
             accepted, revoked = at_once(
                 lambda eve=eve, invitation=invitation: accept(eve, invitation),  # type: ignore[misc]
                 lambda invitation=invitation: admin.delete(f"{INVITATIONS}/{invitation}"),  # type: ignore[misc]
             )
-            outcome = (accepted.status_code, revoked.status_code, is_member(session, acme, eve))
+            outcome = (accepted.status_code, revoked.status_code, is_member(acme.session, acme, eve))
             assert outcome in {(200, 404, True), (404, 204, False)}
 
 
 class TestGetInvitationLink:
-    def test_every_invitation_link_is_new_and_leads_to_the_invitation(
-        self, acme: Tenant, session: Session, eve: Person
-    ) -> None:
+    def test_every_invitation_link_is_new_and_leads_to_the_invitation(self, acme: Tenant, eve: Person) -> None:
         invitation = invited(acme, eve)
-        tokens = {token_of(mailed(session)["url"]), link(acme, invitation), link(acme, invitation)}
+        tokens = {token_of(mailed(acme.session)["url"]), link(acme, invitation), link(acme, invitation)}
         assert len(tokens) == 3
         for token in tokens:
             assert eve.caller.get(PREVIEW, token=token).json()["id"] == invitation
         assert acme.audit() == ["invitation.created", *["invitation.link_minted"] * 2]
 
-    def test_invitation_link_expires_with_the_invitation(
-        self, acme: Tenant, session: Session, eve: Person, later: Any
-    ) -> None:
+    def test_invitation_link_expires_with_the_invitation(self, acme: Tenant, eve: Person, later: Any) -> None:
         invitation = invited(acme, eve)
         later(minutes=30)
         reported = acme.person("admin").get(f"{INVITATIONS}/{invitation}/link")
-        row = session.get_one(Invitation, invitation)
-        assert {token.expires_at for token in session.scalars(select(OneTimeToken))} == {row.expires_at}
+        row = acme.session.get_one(Invitation, invitation)
+        assert {token.expires_at for token in acme.session.scalars(select(OneTimeToken))} == {row.expires_at}
         assert reported.headers["Cache-Control"] == "no-store"
 
     def test_get_invitation_link_is_not_found_unless_pending(self, acme: Tenant, globex: Tenant, eve: Person) -> None:

@@ -9,7 +9,6 @@ import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from sqlalchemy.orm import Session
 
 from models.freezes import Freeze
 from tests import factories
@@ -40,8 +39,8 @@ def text_of(result: types.CallToolResult) -> str:
 
 
 @each_mode
-def test_client_lists_tools_and_calls_them(served: str, acme: Tenant, session: Session, mode: Mode) -> None:
-    factories.branch(session, acme.repository("web"))
+def test_client_lists_tools_and_calls_them(served: str, acme: Tenant, mode: Mode) -> None:
+    factories.branch(acme.session, acme.repository("web"))
 
     async def use(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -61,10 +60,10 @@ def test_client_lists_tools_and_calls_them(served: str, acme: Tenant, session: S
 
 
 @pytest.mark.parametrize(("answer", "state"), [(True, "ended"), (False, "in_force")])
-def test_client_shows_its_person_the_form(
-    served: str, acme: Tenant, session: Session, answer: bool, state: str
-) -> None:
-    freeze: Freeze = factories.freeze(session, acme.organization, [factories.branch(session, acme.repository("web"))])
+def test_client_shows_its_person_the_form(served: str, acme: Tenant, answer: bool, state: str) -> None:
+    freeze: Freeze = factories.freeze(
+        acme.session, acme.organization, [factories.branch(acme.session, acme.repository("web"))]
+    )
     shown: list[str] = []
 
     async def ask(_: Any, form: Any) -> types.ElicitResult:

@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-from sqlalchemy.orm import Session
 
 from app.edge.rate_limits import RateLimits
 from app.edge.request_context import Budget
@@ -106,12 +105,10 @@ class TestCredentials:
         assert response.headers["WWW-Authenticate"].startswith("Bearer resource_metadata=")
 
     @pytest.mark.parametrize("method", ["initialize", "tools/list", "server/discover", "tools/call"])
-    def test_mcp_server_says_nothing_to_members_of_a_deleted_organization(
-        self, acme: Tenant, session: Session, method: str
-    ) -> None:
+    def test_mcp_server_says_nothing_to_members_of_a_deleted_organization(self, acme: Tenant, method: str) -> None:
         clients = [McpClient(acme.key()), McpClient(acme.connected("owner"))]
         acme.organization.deleted_at = factories.now()
-        session.flush()
+        acme.session.flush()
         for client in clients:
             refusal(client.send(method, {"name": "svc_list_freezes"}), 410, "organization_deleted")
 
@@ -164,16 +161,16 @@ class TestTools:
         assert result.response is not None
         assert result.error["requestId"] == result.response.headers["X-Request-Id"]
 
-    def test_write_is_audited_with_source_mcp(self, acme: Tenant, session: Session) -> None:
-        factories.branch(session, acme.repository("web"))
+    def test_write_is_audited_with_source_mcp(self, acme: Tenant) -> None:
+        factories.branch(acme.session, acme.repository("web"))
         key = acme.key()
         result = McpClient(key).call("svc_start_freeze", **EVERYTHING)
         assert result.structured["state"] == "in_force"
         [entry] = key.get("/v1/audit", source="mcp").json()["data"]
         assert (entry["action"], entry["source"], entry["actor"]["type"]) == ("freeze.started", "mcp", "api_key")
 
-    def test_write_takes_effect_once_for_each_idempotency_key(self, acme: Tenant, session: Session) -> None:
-        factories.branch(session, acme.repository("web"))
+    def test_write_takes_effect_once_for_each_idempotency_key(self, acme: Tenant) -> None:
+        factories.branch(acme.session, acme.repository("web"))
         client = McpClient(acme.key())
         first = client.call("svc_start_freeze", idempotencyKey="one", **EVERYTHING)
         again = client.call("svc_start_freeze", idempotencyKey="one", **EVERYTHING)
@@ -185,7 +182,7 @@ class TestTools:
 class TestStepUp:
     """A connected client that calls a tool beyond its scopes."""
 
-    def test_response_names_the_scopes_that_it_has_and_needs(self, acme: Tenant, session: Session) -> None:
+    def test_response_names_the_scopes_that_it_has_and_needs(self, acme: Tenant) -> None:
         client = McpClient(acme.connected("owner", "freeze:read", "audit:read"))
         result = client.call("svc_start_freeze", **EVERYTHING)
         assert result.code == "insufficient_scope"
@@ -203,8 +200,8 @@ class TestStepUp:
             assert result.response is not None
             assert (result.response.status_code, "WWW-Authenticate" in result.response.headers) == (200, False)
 
-    def test_connected_client_acts_as_its_person(self, acme: Tenant, session: Session) -> None:
-        factories.branch(session, acme.repository("web"))
+    def test_connected_client_acts_as_its_person(self, acme: Tenant) -> None:
+        factories.branch(acme.session, acme.repository("web"))
         result = McpClient(acme.connected("member", "freeze:write")).call("svc_start_freeze", **EVERYTHING)
         assert result.structured["createdBy"]["type"] == "user"
 

@@ -196,26 +196,26 @@ class TestPreview:
 
 class TestDecide:
     def test_approval_redirects_with_a_code_the_state_and_the_issuer(
-        self, session: Session, client: Client, person: Caller, ada: User, acme: Tenant
+        self, client: Client, person: Caller, ada: User, acme: Tenant
     ) -> None:
         location = decide(person, acme.id).json()["location"]
         assert location.startswith(f"{REDIRECT}?")
         answer = answer_of(location)
         code = answer.pop("code")
         assert answer == {"state": "a state", "iss": ISSUER}
-        [row] = session.scalars(select(OAuthCode))
+        [row] = acme.session.scalars(select(OAuthCode))
         assert row.code_hash == token_hash(code)
         assert code not in str(vars(row))
-        [grant] = grants(session)
+        [grant] = grants(acme.session)
         assert (grant.user_id, grant.organization_id, grant.client_name) == (ada.id, acme.id, "Example Client")
         assert (grant.scopes, grant.resource) == (["freeze:read", "freeze:write"], RESOURCE)
         assert grant.expires_at - grant.created_at == timedelta(days=90)
 
-    def test_approval_is_audited(self, session: Session, client: Client, person: Caller, acme: Tenant) -> None:
+    def test_approval_is_audited(self, client: Client, person: Caller, acme: Tenant) -> None:
         decide(person, acme.id)
         query = select(AuditEntry).where(AuditEntry.action == "connection.created")
-        entry = session.scalars(query).one()
-        [grant] = grants(session)
+        entry = acme.session.scalars(query).one()
+        [grant] = grants(acme.session)
         assert entry.organization_id == acme.id
         assert entry.target == {"type": "connection", "id": grant.id, "name": "Example Client"}
         assert entry.details["before"] is None
@@ -251,28 +251,26 @@ class TestDecide:
         ],
     )
     def test_only_ticked_requested_scopes_are_granted_with_their_reads(
-        self, session: Session, client: Client, person: Caller, acme: Tenant, ticked: list[str], granted: list[str]
+        self, client: Client, person: Caller, acme: Tenant, ticked: list[str], granted: list[str]
     ) -> None:
         decide(person, acme.id, ticked)
-        assert [grant.scopes for grant in grants(session)] == [granted]
+        assert [grant.scopes for grant in grants(acme.session)] == [granted]
 
-    def test_approval_needs_a_scope_and_an_organization(
-        self, session: Session, client: Client, person: Caller, acme: Tenant
-    ) -> None:
+    def test_approval_needs_a_scope_and_an_organization(self, client: Client, person: Caller, acme: Tenant) -> None:
         for scopes in (["repo:read"], ["nonsense"]):
             refusal(decide(person, acme.id, scopes), 422, "validation_failed")
         refusal(decide(person, None), 422, "validation_failed")
-        assert grants(session) == []
+        assert grants(acme.session) == []
 
     def test_approval_for_a_foreign_or_deleted_organization_is_refused(
-        self, session: Session, client: Client, person: Caller, acme: Tenant, globex: Tenant
+        self, client: Client, person: Caller, acme: Tenant, globex: Tenant
     ) -> None:
         for wanted in (globex.id, "org_" + "0" * 26, "nonsense"):
             refusal(decide(person, wanted), 404, "not_found")
         acme.organization.deleted_at = factories.now()
-        session.flush()
+        acme.session.flush()
         refusal(decide(person, acme.id), 410, "organization_deleted")
-        assert grants(session) == []
+        assert grants(acme.session) == []
 
     def test_approval_is_for_the_chosen_organization_not_the_active_one(
         self, session: Session, client: Client, person: Caller, ada: User, globex: Tenant
@@ -285,45 +283,43 @@ class TestDecide:
         "query",
         [query_of(redirect_uri="https://evil.example/"), query_of(client_id="https://10.0.0.1/m"), "", "x=y"],
     )
-    def test_decision_checks_the_request_again(
-        self, session: Session, client: Client, person: Caller, acme: Tenant, query: str
-    ) -> None:
+    def test_decision_checks_the_request_again(self, client: Client, person: Caller, acme: Tenant, query: str) -> None:
         refusal(decide(person, acme.id, query=query), 400, "invalid_parameter")
-        assert grants(session) == []
+        assert grants(acme.session) == []
 
     def test_decision_on_a_changed_request_returns_its_error_without_a_grant(
-        self, session: Session, client: Client, person: Caller, acme: Tenant
+        self, client: Client, person: Caller, acme: Tenant
     ) -> None:
         location = decide(person, acme.id, query=query_of(code_challenge_method="plain")).json()["location"]
         assert answer_of(location)["error"] == "invalid_request"
-        assert grants(session) == []
+        assert grants(acme.session) == []
 
     def test_decision_needs_a_session_of_the_person(
-        self, session: Session, http: httpx.Client, client: Client, ada: User, acme: Tenant
+        self, http: httpx.Client, client: Client, ada: User, acme: Tenant
     ) -> None:
         refusal(decide(acme.anybody, acme.id), 401, "missing_credentials")
         refusal(decide(acme.person("owner"), acme.id), 401, "invalid_token")
         refusal(decide(acme.key(), acme.id), 403, "credential_type_not_allowed")
-        support = signed_in(session, http, ada, acme.organization, support=True, kind="support")
+        support = signed_in(acme.session, http, ada, acme.organization, support=True, kind="support")
         refusal(decide(support, acme.id), 403, "impersonation_read_only")
-        device = signed_in(session, http, ada, acme.organization, kind="device")
+        device = signed_in(acme.session, http, ada, acme.organization, kind="device")
         refusal(decide(device, acme.id), 403, "credential_type_not_allowed")
-        assert grants(session) == []
+        assert grants(acme.session) == []
 
     def test_new_approval_leaves_older_connections_of_the_client(
-        self, session: Session, client: Client, person: Caller, acme: Tenant
+        self, client: Client, person: Caller, acme: Tenant
     ) -> None:
         first = client.connect(person, acme.id)
         second = client.connect(person, acme.id)
         assert client.refresh(first["refresh_token"]).status_code == 200
         assert client.refresh(second["refresh_token"]).status_code == 200
-        assert len(grants(session)) == 2
+        assert len(grants(acme.session)) == 2
 
     def test_code_is_not_issued_after_the_person_left(
-        self, session: Session, client: Client, person: Caller, ada: User, acme: Tenant
+        self, client: Client, person: Caller, ada: User, acme: Tenant
     ) -> None:
         code = code_of(decide(person, acme.id))
-        session.delete(session.get_one(Membership, (acme.id, ada.id)))
-        session.flush()
+        acme.session.delete(acme.session.get_one(Membership, (acme.id, ada.id)))
+        acme.session.flush()
         assert client.redeem(code).json()["error"] == "invalid_grant"
         refusal(decide(person, acme.id), 404, "not_found")

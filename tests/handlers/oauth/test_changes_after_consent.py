@@ -31,13 +31,13 @@ def publish(session: Session, client: Client) -> Callable[..., None]:
 
 class TestChangedDocument:
     def test_decision_is_refused_when_the_client_gave_up_the_redirect(
-        self, session: Session, client: Client, person: Caller, acme: Tenant, publish: Callable[..., None]
+        self, client: Client, person: Caller, acme: Tenant, publish: Callable[..., None]
     ) -> None:
         assert client.preview(query_of()).json()["consent"] is not None
         publish(redirect_uris=[NEW_REDIRECT])
         for decision in ("approve", "deny"):
             refusal(decide(person, acme.id, decision=decision), 400, "invalid_parameter")
-        assert session.scalars(select(OAuthGrant)).all() == []
+        assert acme.session.scalars(select(OAuthGrant)).all() == []
 
     def test_code_works_only_for_the_redirect_of_its_request(
         self, client: Client, person: Caller, acme: Tenant, publish: Callable[..., None]
@@ -47,7 +47,7 @@ class TestChangedDocument:
         assert client.redeem(code, redirect_uri=NEW_REDIRECT).json()["error"] == "invalid_grant"
 
     def test_connection_keeps_name_and_scopes_when_the_document_changes(
-        self, session: Session, client: Client, person: Caller, acme: Tenant, publish: Callable[..., None]
+        self, client: Client, person: Caller, acme: Tenant, publish: Callable[..., None]
     ) -> None:
         code = code_of(decide(person, acme.id, ["freeze:read"]))
         publish(client_name="Another Client", scope="repo:write")
@@ -67,14 +67,12 @@ class TestChangedDocument:
 
 
 class TestSeveralWindows:
-    def test_each_window_makes_a_connection_of_its_own(
-        self, session: Session, client: Client, person: Caller, acme: Tenant
-    ) -> None:
+    def test_each_window_makes_a_connection_of_its_own(self, client: Client, person: Caller, acme: Tenant) -> None:
         answers = at_once(*[lambda state=state: decide(person, acme.id, query=query_of(state=state)) for state in "ab"])
         found = [answer_of(answer.json()["location"]) for answer in answers]
         assert [answer["state"] for answer in found] == ["a", "b"]
         assert [client.redeem(answer["code"]).status_code for answer in found] == [200, 200]
-        assert len(session.scalars(select(OAuthGrant)).all()) == 2
+        assert len(acme.session.scalars(select(OAuthGrant)).all()) == 2
 
     def test_denial_in_one_window_leaves_the_approval_in_another(
         self, client: Client, person: Caller, acme: Tenant
@@ -103,21 +101,21 @@ class TestSeveralWindows:
 
 class TestChangedPerson:
     def test_person_who_left_while_the_page_was_open_approves_nothing(
-        self, session: Session, client: Client, person: Caller, ada: User, acme: Tenant, globex: Tenant
+        self, client: Client, person: Caller, ada: User, acme: Tenant, globex: Tenant
     ) -> None:
-        factories.membership(session, globex.organization, ada, "member")
+        factories.membership(acme.session, globex.organization, ada, "member")
         assert client.preview(query_of()).json()["consent"] is not None
         assert acme.person("owner").delete(f"/v1/members/{ada.id}").status_code == 204
         refused = decide(person, acme.id)
         assert refused.status_code in {401, 404}, refused.text
-        assert session.scalars(select(OAuthGrant)).all() == []
+        assert acme.session.scalars(select(OAuthGrant)).all() == []
 
     def test_lowered_role_limits_tokens_old_and_new(
-        self, session: Session, client: Client, person: Caller, ada: User, acme: Tenant
+        self, client: Client, person: Caller, ada: User, acme: Tenant
     ) -> None:
         everything = "freeze:read freeze:write repo:read repo:write"
         tokens = client.connect(person, acme.id, *everything.split(), query=query_of(scope=everything))
-        session.execute(update(Membership).where(Membership.user_id == ada.id).values(role="viewer"))
+        acme.session.execute(update(Membership).where(Membership.user_id == ada.id).values(role="viewer"))
         renewed = client.refresh(tokens["refresh_token"]).json()
         assert renewed["scope"] == everything, "scopes are the person's decision, the role is the organisation's"
         for token in (tokens["access_token"], renewed["access_token"]):

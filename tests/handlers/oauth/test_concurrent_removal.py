@@ -69,39 +69,34 @@ def approve(person: Caller, codes: dict[str, str], organization_id: str) -> http
 
 @pytest.mark.parametrize("form", [{}, {"scope": "freeze:read", "resource": RESOURCE}], ids=["session", "connection"])
 def test_device_gets_no_access_when_its_person_is_being_removed(
-    session: Session,
-    person: Caller,
-    acme: Tenant,
-    begin: Callable[..., dict[str, str]],
-    while_removed: Removed,
-    form: dict[str, str],
+    person: Caller, acme: Tenant, begin: Callable[..., dict[str, str]], while_removed: Removed, form: dict[str, str]
 ) -> None:
     codes = begin(**form)
     assert approve(person, codes, acme.id).status_code == 200
     poll = {"grant_type": GRANT, "device_code": codes["device_code"], "client_id": NAME}
     assert oauth_error(while_removed(lambda: person.http.post("/oauth/token", data=poll))) == "access_denied"
-    assert session.scalar(select(func.count()).select_from(OAuthGrant)) == 0
-    assert session.scalar(select(func.count()).where(LoginSession.kind == "device")) == 0
+    assert acme.session.scalar(select(func.count()).select_from(OAuthGrant)) == 0
+    assert acme.session.scalar(select(func.count()).where(LoginSession.kind == "device")) == 0
 
 
 def test_device_is_not_approved_for_an_organization_being_left(
-    session: Session, person: Caller, acme: Tenant, begin: Callable[..., dict[str, str]], while_removed: Removed
+    person: Caller, acme: Tenant, begin: Callable[..., dict[str, str]], while_removed: Removed
 ) -> None:
     codes = begin()
     refusal(while_removed(lambda: approve(person, codes, acme.id)), 404, "not_found")
-    assert session.scalars(select(DeviceAuthorization.approved)).one() is None
+    assert acme.session.scalars(select(DeviceAuthorization.approved)).one() is None
 
 
 def test_client_is_not_connected_to_an_organization_being_left(
-    session: Session, client: Client, person: Caller, acme: Tenant, while_removed: Removed
+    client: Client, person: Caller, acme: Tenant, while_removed: Removed
 ) -> None:
     refusal(while_removed(lambda: decide(person, acme.id)), 404, "not_found")
-    assert session.scalar(select(func.count()).select_from(OAuthGrant)) == 0
+    assert acme.session.scalar(select(func.count()).select_from(OAuthGrant)) == 0
 
 
 def test_organization_being_left_is_not_selected(
-    session: Session, person: Caller, acme: Tenant, globex: Tenant, while_removed: Removed
+    person: Caller, acme: Tenant, globex: Tenant, while_removed: Removed
 ) -> None:
     choice = {"organizationId": acme.id}
     refusal(while_removed(lambda: person.post("/api/auth/org/set-active", choice)), 404, "not_found")
-    assert session.scalars(select(LoginSession.organization_id)).one() == globex.id
+    assert acme.session.scalars(select(LoginSession.organization_id)).one() == globex.id

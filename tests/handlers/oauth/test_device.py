@@ -5,7 +5,6 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from models.oauth import OAuthGrant
 from models.organizations import LoginSession, User
@@ -38,7 +37,7 @@ def approve(person: Caller, begun: dict[str, Any], **more: Any) -> httpx.Respons
 
 class TestDevice:
     def test_device_with_a_resource_becomes_a_connected_client(
-        self, session: Session, http: httpx.Client, person: Caller, ada: User, acme: Tenant, begun: dict[str, Any]
+        self, http: httpx.Client, person: Caller, ada: User, acme: Tenant, begun: dict[str, Any]
     ) -> None:
         assert oauth_error(poll(http, begun)) == "authorization_pending"
         waiting = person.post("/api/auth/device/lookup", {"userCode": begun["user_code"]}).json()
@@ -48,9 +47,9 @@ class TestDevice:
         assert tokens["scope"] == "freeze:read freeze:write"
         assert tool(http, tokens["access_token"], "svc_list_freezes").code is None
         refusal(Caller(http, tokens["access_token"]).get("/v1/freezes"), 401, "invalid_token")
-        grant = session.scalars(select(OAuthGrant)).one()
+        grant = acme.session.scalars(select(OAuthGrant)).one()
         assert (grant.user_id, grant.organization_id, grant.client_name) == (ada.id, acme.id, f"{NAME} (not verified)")
-        assert session.scalars(select(LoginSession).where(LoginSession.kind == "device")).all() == []
+        assert acme.session.scalars(select(LoginSession).where(LoginSession.kind == "device")).all() == []
         renewed = http.post(
             "/oauth/token",
             data={"grant_type": "refresh_token", "client_id": NAME, "refresh_token": tokens["refresh_token"]},

@@ -60,11 +60,11 @@ class TestEntrances:
         assert messages == {"Invalid token. The MCP server accepts API keys, and access tokens of connected clients."}
 
     def test_token_is_refused_when_forged_or_for_another_audience(
-        self, session: Session, http: httpx.Client, connect: Callable[..., str], ada: User, acme: Tenant
+        self, http: httpx.Client, connect: Callable[..., str], ada: User, acme: Tenant
     ) -> None:
         connect("freeze:read")
-        grant = session.scalars(select(OAuthGrant)).one()
-        signer = factories.signer(session)
+        grant = acme.session.scalars(select(OAuthGrant)).one()
+        signer = factories.signer(acme.session)
 
         def issued(signer: Signer, **columns: str) -> str:
             given = {"id": grant.id, "user_id": ada.id, "organization_id": acme.id, "client_id": CLIENT_ID}
@@ -107,28 +107,28 @@ class TestEntrances:
 
 class TestAuthorization:
     def test_client_needs_a_scope_and_its_person_the_role(
-        self, session: Session, http: httpx.Client, connect: Callable[..., str], ada: User, acme: Tenant
+        self, http: httpx.Client, connect: Callable[..., str], ada: User, acme: Tenant
     ) -> None:
         acme.repository("web")
         token = connect("freeze:read", "repo:write")
         assert tool(http, token, "svc_list_freezes").code is None
         start = {"scope": {"type": "organization"}, "reason": "Release under way", "impactAcknowledged": True}
         assert tool(http, token, "svc_start_freeze", **start).code == "insufficient_scope"
-        session.execute(update(Membership).where(Membership.user_id == ada.id).values(role="viewer"))
+        acme.session.execute(update(Membership).where(Membership.user_id == ada.id).values(role="viewer"))
         assert tool(http, token, "svc_list_freezes").code is None
         enable = tool(http, token, "svc_enable_repos", repositories=["acme/web"])
         assert enable.code == "insufficient_permission"
 
     def test_write_is_audited_as_the_person_and_names_the_client(
-        self, session: Session, http: httpx.Client, connect: Callable[..., str], ada: User, acme: Tenant
+        self, http: httpx.Client, connect: Callable[..., str], ada: User, acme: Tenant
     ) -> None:
-        factories.watched(session, acme.organization, "acme/api")
+        factories.watched(acme.session, acme.organization, "acme/api")
         token = connect("freeze:write")
         given = {"scope": {"type": "organization"}, "reason": "Release under way", "impactAcknowledged": True}
         done = tool(http, token, "svc_start_freeze", previewedRepoCount=1, **given)
         assert done.code is None, done.text
-        started = session.scalars(select(AuditEntry).where(AuditEntry.action == "freeze.started")).one()
-        grant = session.scalars(select(OAuthGrant)).one()
+        started = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "freeze.started")).one()
+        grant = acme.session.scalars(select(OAuthGrant)).one()
         assert started.actor == {"type": "user", "id": ada.id, "name": ada.name}
         assert started.source == "mcp"
         assert started.details["client"] == {"connectionId": grant.id, "id": CLIENT_ID, "name": "Example Client"}
@@ -171,60 +171,52 @@ class TestEnd:
         ],
     )
     def test_end_of_a_connection_takes_effect_with_the_next_request(
-        self,
-        session: Session,
-        http: httpx.Client,
-        client: Client,
-        person: Caller,
-        acme: Tenant,
-        ada: User,
-        how: str,
-        why: str | None,
+        self, http: httpx.Client, client: Client, person: Caller, acme: Tenant, ada: User, how: str, why: str | None
     ) -> None:
         tokens = client.connect(person, acme.id)
         assert entry(http, tokens["access_token"]).status_code == 200
-        getattr(self, f"end_by_{how}")(session, person, acme, ada)
+        getattr(self, f"end_by_{how}")(acme.session, person, acme, ada)
         challenge(entry(http, tokens["access_token"]))
         assert client.refresh(tokens["refresh_token"]).status_code in {400, 401}
-        grant = session.scalars(select(OAuthGrant).execution_options(populate_existing=True)).one()
+        grant = acme.session.scalars(select(OAuthGrant).execution_options(populate_existing=True)).one()
         assert grant.revoked_why == why
-        revoked = session.scalars(select(AuditEntry).where(AuditEntry.action == "connection.revoked")).all()
+        revoked = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "connection.revoked")).all()
         assert [found.details["why"] for found in revoked] == ([why] if why else [])
 
     def test_connection_of_a_deleted_organization_is_told_so(
-        self, session: Session, http: httpx.Client, client: Client, person: Caller, acme: Tenant
+        self, http: httpx.Client, client: Client, person: Caller, acme: Tenant
     ) -> None:
         tokens = client.connect(person, acme.id)
-        owner = factories.user(session)
-        factories.membership(session, acme.organization, owner, "owner")
-        caller = signed_in(session, http, owner, acme.organization)
+        owner = factories.user(acme.session)
+        factories.membership(acme.session, acme.organization, owner, "owner")
+        caller = signed_in(acme.session, http, owner, acme.organization)
         deleted = caller.post("/api/auth/org/delete", {"name": acme.organization.name})
         assert deleted.status_code == 200, deleted.text
         refusal(entry(http, tokens["access_token"]), 410, "organization_deleted")
         assert client.refresh(tokens["refresh_token"]).status_code == 400
-        grant = session.scalars(select(OAuthGrant).execution_options(populate_existing=True)).one()
+        grant = acme.session.scalars(select(OAuthGrant).execution_options(populate_existing=True)).one()
         assert grant.revoked_why == "organization_deleted"
 
     def test_new_password_ends_an_approval_whose_code_is_unused(
-        self, session: Session, client: Client, person: Caller, ada: User, acme: Tenant
+        self, client: Client, person: Caller, ada: User, acme: Tenant
     ) -> None:
         code = answer_of(decide(person, acme.id).json()["location"])["code"]
-        self.end_by_password(session, person, acme, ada)
+        self.end_by_password(acme.session, person, acme, ada)
         assert client.redeem(code).json()["error"] == "invalid_grant"
 
     def test_connections_of_other_organizations_stay_when_a_member_is_removed(
-        self, session: Session, client: Client, person: Caller, ada: User, acme: Tenant, globex: Tenant
+        self, client: Client, person: Caller, ada: User, acme: Tenant, globex: Tenant
     ) -> None:
-        factories.membership(session, globex.organization, ada, "member")
+        factories.membership(acme.session, globex.organization, ada, "member")
         kept = client.connect(person, globex.id)
         client.connect(person, acme.id)
-        self.end_by_removal(session, person, acme, ada)
+        self.end_by_removal(acme.session, person, acme, ada)
         assert entry(client.http, kept["access_token"]).status_code == 200
 
 
 class TestConnections:
     def test_connections_are_listed_to_their_person_and_to_administrators(
-        self, session: Session, client: Client, person: Caller, ada: User, acme: Tenant, globex: Tenant
+        self, client: Client, person: Caller, ada: User, acme: Tenant, globex: Tenant
     ) -> None:
         client.connect(person, acme.id, "freeze:read")
         [own] = person.get("/api/auth/connections").json()["data"]
@@ -238,11 +230,11 @@ class TestConnections:
         assert globex.person("owner").get("/v1/connections").json()["data"] == []
 
     def test_connection_is_ended_by_its_person_or_administrators_alone(
-        self, session: Session, http: httpx.Client, client: Client, person: Caller, acme: Tenant, globex: Tenant
+        self, http: httpx.Client, client: Client, person: Caller, acme: Tenant, globex: Tenant
     ) -> None:
         tokens = client.connect(person, acme.id)
         [own] = person.get("/api/auth/connections").json()["data"]
-        other = signed_in(session, http, factories.user(session), None)
+        other = signed_in(acme.session, http, factories.user(acme.session), None)
         for caller, path in (
             (other, "/api/auth/connections"),
             (globex.person("owner"), "/v1/connections"),

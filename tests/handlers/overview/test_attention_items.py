@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
 from models.database_identity import DatabaseIdentity
@@ -28,8 +27,8 @@ WEB = "http://127.0.0.1:8080"
 
 
 class TestListAttentionItems:
-    def test_attention_item_is_listed_while_open(self, acme: Tenant, session: Session, viewer: Caller) -> None:
-        item = raised(session, acme)
+    def test_attention_item_is_listed_while_open(self, acme: Tenant, viewer: Caller) -> None:
+        item = raised(acme.session, acme)
         assert only(viewer) == {
             "id": item.id,
             "type": "unenforced_branch",
@@ -40,17 +39,15 @@ class TestListAttentionItems:
             "action": item.action,
         }
         item.cleared_at = factories.now()
-        session.flush()
+        acme.session.flush()
         assert items(viewer) == []
 
-    def test_pages_of_attention_items_list_each_once_latest_first(
-        self, acme: Tenant, session: Session, viewer: Caller
-    ) -> None:
+    def test_pages_of_attention_items_list_each_once_latest_first(self, acme: Tenant, viewer: Caller) -> None:
         now = factories.now()
         for age in range(7):
-            raised(session, acme, type="orphaned_requirement", since=now - timedelta(days=age))
+            raised(acme.session, acme, type="orphaned_requirement", since=now - timedelta(days=age))
             factories.api_key(
-                session,
+                acme.session,
                 acme.organization,
                 created_at=now - timedelta(days=100),
                 expires_at=now + timedelta(days=age + 1),
@@ -65,11 +62,9 @@ class TestListAttentionItems:
         assert [item["since"] for item in seen] == sorted((item["since"] for item in seen), reverse=True)
         refusal(viewer.get(ATTENTION, cursor="nonsense"), 400, "invalid_cursor")
 
-    def test_attention_items_are_filtered_by_type_and_severity(
-        self, acme: Tenant, session: Session, viewer: Caller
-    ) -> None:
-        raised(session, acme)
-        raised(session, acme, type="schedules_overlap", severity="info")
+    def test_attention_items_are_filtered_by_type_and_severity(self, acme: Tenant, viewer: Caller) -> None:
+        raised(acme.session, acme)
+        raised(acme.session, acme, type="schedules_overlap", severity="info")
         assert [item["severity"] for item in items(viewer, type="schedules_overlap")] == ["info"]
         assert [item["type"] for item in items(viewer, severity="critical")] == ["unenforced_branch"]
         assert items(viewer, type="expiring_key") == []
@@ -85,15 +80,13 @@ class TestListAttentionItems:
 
 
 class TestAttentionSources:
-    def test_branches_that_no_freeze_blocks_are_one_item_for_each_cause(
-        self, acme: Tenant, session: Session, viewer: Caller
-    ) -> None:
+    def test_branches_that_no_freeze_blocks_are_one_item_for_each_cause(self, acme: Tenant, viewer: Caller) -> None:
         causes = {"No rule requires the check.": ("api", "docs", "web"), "An administrator can bypass it.": ("old",)}
         for cause, names in causes.items():
             for name in names:
                 place = f"acme/{name}:main"
                 subject = {"type": "branch", "id": f"wbr_{name}", "name": place}
-                raised(session, acme, subject=subject, message=f"Freezes do not block {place}. {cause}")
+                raised(acme.session, acme, subject=subject, message=f"Freezes do not block {place}. {cause}")
         by_subject = {item["subject"]["type"]: item for item in items(viewer)}
         assert len(items(viewer)) == 2
         assert by_subject["branch"]["message"] == "Freezes do not block acme/old:main. An administrator can bypass it."
@@ -104,15 +97,15 @@ class TestAttentionSources:
         assert shown(viewer, "/v1/overview")["attention"]["critical"] == 2
 
     def test_failed_targets_of_a_freeze_are_one_item_until_written(
-        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
+        self, acme: Tenant, web: WatchedBranch, viewer: Caller
     ) -> None:
-        other = factories.watched(session, acme.organization, "acme/api")
+        other = factories.watched(acme.session, acme.organization, "acme/api")
         for branch in (web, other):
-            factories.branch_enforcement(session, branch)
-        freeze = factories.freeze(session, acme.organization, reason="50% of it")
+            factories.branch_enforcement(acme.session, branch)
+        freeze = factories.freeze(acme.session, acme.organization, reason="50% of it")
         targets = [
             factories.target(
-                session, freeze, branch, state="failed", last_error_code="x", last_error_message="GitHub said no."
+                acme.session, freeze, branch, state="failed", last_error_code="x", last_error_message="GitHub said no."
             )
             for branch in (web, other)
         ]
@@ -123,41 +116,41 @@ class TestAttentionSources:
         assert "GitHub said no." in item["message"]
         assert item["action"] == {"label": "Open the freeze", "url": f"{WEB}/freezes/{freeze.id}"}
         freeze.ended_at = factories.now()
-        session.flush()
+        acme.session.flush()
         ended = only(viewer)
         assert (ended["severity"], ended["id"]) == ("warning", item["id"])
         targets[0].state = "released"
-        session.flush()
+        acme.session.flush()
         assert only(viewer)["message"].startswith("1 branch may still be blocked by the freeze “50% of it”, which has")
         targets[1].state = "released"
-        session.flush()
+        acme.session.flush()
         assert items(viewer) == []
 
     @pytest.mark.parametrize("what", ["repository", "installation"])
     def test_failed_targets_raise_no_item_when_the_repository_is_unreachable(
-        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller, what: str
+        self, acme: Tenant, web: WatchedBranch, viewer: Caller, what: str
     ) -> None:
-        freeze = factories.freeze(session, acme.organization, ended_at=factories.now())
-        factories.target(session, freeze, web, state="failed", last_error_message="GitHub does not know it.")
+        freeze = factories.freeze(acme.session, acme.organization, ended_at=factories.now())
+        factories.target(acme.session, freeze, web, state="failed", last_error_message="GitHub does not know it.")
         assert only(viewer)["type"] == "failed_targets"
-        repository = session.get_one(Repository, web.repository_id)
+        repository = acme.session.get_one(Repository, web.repository_id)
         if what == "repository":
             repository.removed_at = factories.now()
         else:
-            session.get_one(Installation, repository.installation_id).state = "removed"
-        session.flush()
+            acme.session.get_one(Installation, repository.installation_id).state = "removed"
+        acme.session.flush()
         assert [item["type"] for item in items(viewer)] == (["installation_gone"] if what == "installation" else [])
 
     def test_pending_request_is_an_attention_item(
-        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, viewer: Caller
+        self, acme: Tenant, web: WatchedBranch, pull: PullRequest, viewer: Caller
     ) -> None:
-        factories.branch_enforcement(session, web)
-        freezes = [factories.freeze(session, acme.organization, [web]) for _ in range(2)]
+        factories.branch_enforcement(acme.session, web)
+        freezes = [factories.freeze(acme.session, acme.organization, [web]) for _ in range(2)]
         group, bob = new_id("exg"), {"type": "user", "id": "usr_1", "name": "Bob"}
         asked = factories.now() - timedelta(minutes=3)
         rows = [
             factories.exception(
-                session,
+                acme.session,
                 freeze,
                 pull,
                 web,
@@ -180,41 +173,39 @@ class TestAttentionSources:
         assert item["action"] == {"label": "Open the exceptions", "url": f"{WEB}/exceptions"}
         for row in rows:
             row.decision = "denied"
-        session.flush()
+        acme.session.flush()
         assert items(viewer) == []
 
     def test_pending_request_item_closes_with_its_freeze_or_pull_request(
-        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, viewer: Caller, later: Any
+        self, acme: Tenant, web: WatchedBranch, pull: PullRequest, viewer: Caller, later: Any
     ) -> None:
-        factories.branch_enforcement(session, web)
-        freeze = factories.freeze(session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=1))
-        factories.exception(session, freeze, pull, web, decision=None)
+        factories.branch_enforcement(acme.session, web)
+        freeze = factories.freeze(acme.session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=1))
+        factories.exception(acme.session, freeze, pull, web, decision=None)
         assert only(viewer)["type"] == "pending_request"
         pull.state = "closed"
-        session.flush()
+        acme.session.flush()
         assert items(viewer) == []
         pull.state = "open"
-        session.flush()
+        acme.session.flush()
         assert only(viewer)
         later(hours=2)
         assert items(acme.key()) == []
 
-    def test_expiring_key_is_an_attention_item(
-        self, acme: Tenant, session: Session, viewer: Caller, later: Any
-    ) -> None:
+    def test_expiring_key_is_an_attention_item(self, acme: Tenant, viewer: Caller, later: Any) -> None:
         now = factories.now()
         old = now - timedelta(days=365)
         key = factories.api_key(
-            session, acme.organization, name="Deploys", created_at=old, expires_at=now + timedelta(days=13)
+            acme.session, acme.organization, name="Deploys", created_at=old, expires_at=now + timedelta(days=13)
         ).row
-        factories.api_key(session, acme.organization, created_at=old, expires_at=now + timedelta(days=15))
-        factories.api_key(session, acme.organization, created_at=old, expires_at=now - timedelta(days=1))
-        factories.api_key(session, acme.organization, created_at=now, expires_at=now + timedelta(hours=1))
+        factories.api_key(acme.session, acme.organization, created_at=old, expires_at=now + timedelta(days=15))
+        factories.api_key(acme.session, acme.organization, created_at=old, expires_at=now - timedelta(days=1))
+        factories.api_key(acme.session, acme.organization, created_at=now, expires_at=now + timedelta(hours=1))
         item = only(viewer)
         assert (item["type"], item["severity"], item["subject"]["id"]) == ("expiring_key", "warning", key.id)
         assert f"“Deploys” expires on {key.expires_at:%Y-%m-%d %H:%M} UTC" in item["message"]
         key.revoked_at = now
-        session.flush()
+        acme.session.flush()
         assert items(viewer) == []
         later(minutes=50)
         assert only(acme.key())["type"] == "expiring_key"
@@ -223,7 +214,7 @@ class TestAttentionSources:
 
     @pytest.mark.parametrize(("state", "words"), [("removed", "Install it again"), ("suspended", "Unsuspend it")])
     def test_removed_installation_is_an_attention_item_until_restored(
-        self, acme: Tenant, session: Session, viewer: Caller, state: str, words: str
+        self, acme: Tenant, viewer: Caller, state: str, words: str
     ) -> None:
         gone = factories.now() - timedelta(hours=5)
         entry = AuditEntry(
@@ -236,24 +227,24 @@ class TestAttentionSources:
             target={"type": "installation", "id": str(acme.installation.id), "name": "acme"},
             details={},
         )
-        session.add(entry)
+        acme.session.add(entry)
         acme.installation.state = state
-        session.flush()
+        acme.session.flush()
         item = only(viewer)
         assert (item["type"], item["severity"]) == ("installation_gone", "critical")
         assert item["since"][:19] == f"{gone:%Y-%m-%dT%H:%M:%S}"
         assert words in item["message"]
-        factories.installation(session, acme.organization, "acme")
+        factories.installation(acme.session, acme.organization, "acme")
         assert items(viewer) == []
 
     def test_github_limit_is_an_attention_item_until_reset(
-        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller, later: Any
+        self, acme: Tenant, web: WatchedBranch, viewer: Caller, later: Any
     ) -> None:
         now = factories.now()
-        check = factories.check(session, web)
+        check = factories.check(acme.session, web)
         check.wanted_generation, check.written_generation = 5, 4
         acme.installation.paused_since, acme.installation.paused_until = now, now + timedelta(minutes=10)
-        session.flush()
+        acme.session.flush()
         item = only(viewer)
         assert (item["type"], item["severity"]) == ("code_host_limit", "warning")
         assert "Checks of 1 branch wait" in item["message"]
@@ -261,16 +252,14 @@ class TestAttentionSources:
         assert items(viewer) == []
 
 
-def test_restored_database_needs_attention_until_it_is_confirmed(
-    session: Session, viewer: Caller, acme: Tenant
-) -> None:
-    record = session.get_one(DatabaseIdentity, 1)
+def test_restored_database_needs_attention_until_it_is_confirmed(viewer: Caller, acme: Tenant) -> None:
+    record = acme.session.get_one(DatabaseIdentity, 1)
     record.noticed_at, record.seen_at = factories.now(), datetime(2026, 11, 1, 8, 30, tzinfo=UTC)
-    session.flush()
+    acme.session.flush()
     item = only(viewer)
     assert (item["type"], item["severity"]) == ("database_restored", "critical")
     assert (item["subject"]["type"], item["subject"]["id"]) == ("organization", acme.id)
     assert "after 2026-11-01 08:30 UTC may be missing" in item["message"]
     record.noticed_at = None
-    session.flush()
+    acme.session.flush()
     assert items(viewer) == []

@@ -18,9 +18,7 @@ from tests.handlers.overview.requests import items, only, shown
 
 
 class TestLateNotifications:
-    def test_entry_that_waits_for_a_destination_makes_notifications_late(
-        self, acme: Tenant, session: Session, viewer: Caller
-    ) -> None:
+    def test_entry_that_waits_for_a_destination_makes_notifications_late(self, acme: Tenant, viewer: Caller) -> None:
         place = {"id": "whk_1", "organization_id": acme.id, "channel": "webhook"}
         destination = NotificationDestination(**place, sequence=0, due_at=factories.now())
         seal = AuditSeal(
@@ -33,36 +31,36 @@ class TestLateNotifications:
             action="freeze.started",
             source="system",
         )
-        session.add_all([destination, seal])
-        session.flush()
+        acme.session.add_all([destination, seal])
+        acme.session.flush()
         assert items(viewer) == []
         seal.sealed_at = factories.now() - timedelta(seconds=130)
-        session.flush()
+        acme.session.flush()
         item = only(viewer)
         assert (item["type"], item["severity"]) == ("notifications_late", "warning")
         assert "those of 1 destination wait since" in item["message"]
         destination.sequence, destination.due_at = 1, None
-        session.flush()
+        acme.session.flush()
         assert items(viewer) == []
 
 
 class TestLateEnforcement:
     def test_branch_due_for_a_minute_makes_enforcement_late(
-        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
+        self, acme: Tenant, web: WatchedBranch, viewer: Caller
     ) -> None:
-        check = factories.check(session, web)
+        check = factories.check(acme.session, web)
         check.wanted_generation, check.written_generation = 5, 4
-        due(session, web, seconds=55)
+        due(acme.session, web, seconds=55)
         assert items(viewer) == []
-        due(session, web, seconds=65)
+        due(acme.session, web, seconds=65)
         item = only(viewer)
         assert (item["type"], item["severity"]) == ("enforcement_late", "critical")
         assert item["subject"] == {"type": "installation", "id": str(acme.installation.id), "name": "acme"}
         assert "Checks of 1 branch in acme wait" in item["message"]
         assert "acme/web:main" in item["message"]
         assert shown(viewer)["attention"]["critical"] == 1
-        factories.check(session, web).due_at = None
-        session.flush()
+        factories.check(acme.session, web).due_at = None
+        acme.session.flush()
         assert items(viewer) == []
 
     def test_branch_that_a_living_worker_has_leased_is_not_late(
@@ -82,18 +80,18 @@ class TestLateEnforcement:
 
     @pytest.mark.parametrize(("ended", "late"), [(-600, "code_host_limit"), (30, None), (65, "enforcement_late")])
     def test_branch_is_late_a_minute_after_the_end_of_a_pause(
-        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller, ended: float, late: str | None
+        self, acme: Tenant, web: WatchedBranch, viewer: Caller, ended: float, late: str | None
     ) -> None:
-        factories.check(session, web).wanted_generation = 5
+        factories.check(acme.session, web).wanted_generation = 5
         acme.installation.paused_until = factories.now() - timedelta(seconds=ended)
-        due(session, web, seconds=700)
+        due(acme.session, web, seconds=700)
         assert [item["type"] for item in items(viewer)] == ([late] if late else [])
 
     def test_branch_of_a_suspended_installation_is_not_late(
-        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
+        self, acme: Tenant, web: WatchedBranch, viewer: Caller
     ) -> None:
         acme.installation.state = "suspended"
-        due(session, web, seconds=65)
+        due(acme.session, web, seconds=65)
         assert only(viewer)["type"] == "installation_gone"
 
     def test_branch_that_is_only_read_again_may_wait_longer(

@@ -2,8 +2,6 @@
 
 from datetime import timedelta
 
-from sqlalchemy.orm import Session
-
 from models.audit import AuditEntry
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
@@ -30,11 +28,9 @@ class TestGetOverview:
             "activity": [],
         }
 
-    def test_overview_shows_a_freeze_and_its_activity(
-        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
-    ) -> None:
-        factories.branch_enforcement(session, web, "green")
-        factories.watched(session, acme.organization, "acme/api", "dev")
+    def test_overview_shows_a_freeze_and_its_activity(self, acme: Tenant, web: WatchedBranch, viewer: Caller) -> None:
+        factories.branch_enforcement(acme.session, web, "green")
+        factories.watched(acme.session, acme.organization, "acme/api", "dev")
         freeze = acme.person("member").post(
             "/v1/freezes", {**EVERYTHING, "scope": {"type": "branch", "branchId": web.id}}
         )
@@ -53,18 +49,21 @@ class TestGetOverview:
         assert [done["action"] for done in after["activity"]] == ["freeze.lifted", "freeze.started"]
 
     def test_overview_counts_each_frozen_branch_once_by_whether_it_is_blocked(
-        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
+        self, acme: Tenant, web: WatchedBranch, viewer: Caller
     ) -> None:
         api, docs, unread, left = (
-            factories.watched(session, acme.organization, f"acme/{name}") for name in ("api", "docs", "unread", "left")
+            factories.watched(acme.session, acme.organization, f"acme/{name}")
+            for name in ("api", "docs", "unread", "left")
         )
-        factories.branch_enforcement(session, web)
-        factories.branch_enforcement(session, api, "red")
-        factories.branch_enforcement(session, docs, open_ways=["deletion"])
-        factories.branch_enforcement(session, factories.watched(session, acme.organization, "acme/open"), "red")
-        session.get_one(Repository, left.repository_id).removed_at = factories.now()
+        factories.branch_enforcement(acme.session, web)
+        factories.branch_enforcement(acme.session, api, "red")
+        factories.branch_enforcement(acme.session, docs, open_ways=["deletion"])
+        factories.branch_enforcement(
+            acme.session, factories.watched(acme.session, acme.organization, "acme/open"), "red"
+        )
+        acme.session.get_one(Repository, left.repository_id).removed_at = factories.now()
         for _ in range(2):
-            factories.freeze(session, acme.organization, [web, api, docs, unread, left])
+            factories.freeze(acme.session, acme.organization, [web, api, docs, unread, left])
         overview = shown(viewer)
         assert overview["branches"] == {"watched": 5, "frozen": 4}
         assert overview["enforcement"]["counts"] == {"green": 1, "amber": 2, "red": 2, "unknown": 1}
@@ -78,68 +77,62 @@ class TestGetOverview:
         states = {"total": 5, "blocked": 1, "partly": 1, "unprotected": 2, "unknown": 1, "late": 0, "stopped": 0}
         assert overview["blocking"] == states
 
-    def test_overview_shows_the_five_newest_freezes(self, acme: Tenant, session: Session, viewer: Caller) -> None:
+    def test_overview_shows_the_five_newest_freezes(self, acme: Tenant, viewer: Caller) -> None:
         made = [
-            factories.freeze(session, acme.organization, started_at=factories.now() - timedelta(hours=age)).id
+            factories.freeze(acme.session, acme.organization, started_at=factories.now() - timedelta(hours=age)).id
             for age in range(1, 8)
         ]
         freezes = shown(viewer)["freezes"]
         assert freezes["inForce"] == 7
         assert [freeze["id"] for freeze in freezes["newest"]] == made[:5]
 
-    def test_overview_shows_the_next_windows_soonest_first(
-        self, acme: Tenant, session: Session, viewer: Caller
-    ) -> None:
+    def test_overview_shows_the_next_windows_soonest_first(self, acme: Tenant, viewer: Caller) -> None:
         now = factories.now()
-        weekends = factories.schedule(session, acme.organization)
+        weekends = factories.schedule(acme.session, acme.organization)
         later, sooner = (
-            factories.occurrence(session, weekends, starts_at=now + timedelta(days=days)) for days in (3, 2)
+            factories.occurrence(acme.session, weekends, starts_at=now + timedelta(days=days)) for days in (3, 2)
         )
-        factories.occurrence(session, weekends, starts_at=now + timedelta(days=1), skip_reason="asked")
-        factories.occurrence(session, weekends, starts_at=now - timedelta(days=1))
-        off = factories.schedule(session, acme.organization, enabled=False)
-        factories.occurrence(session, off)
+        factories.occurrence(acme.session, weekends, starts_at=now + timedelta(days=1), skip_reason="asked")
+        factories.occurrence(acme.session, weekends, starts_at=now - timedelta(days=1))
+        off = factories.schedule(acme.session, acme.organization, enabled=False)
+        factories.occurrence(acme.session, off)
         windows = shown(viewer)["windows"]
         assert [window["occurrenceId"] for window in windows] == [sooner.id, later.id]
         assert {(window["scheduleId"], window["scheduleName"]) for window in windows} == {(weekends.id, "Weekends")}
 
     def test_overview_counts_effective_exceptions_only(
-        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, viewer: Caller
+        self, acme: Tenant, web: WatchedBranch, pull: PullRequest, viewer: Caller
     ) -> None:
-        freezes = [factories.freeze(session, acme.organization, [web]) for _ in range(3)]
+        freezes = [factories.freeze(acme.session, acme.organization, [web]) for _ in range(3)]
         group = new_id("exg")
         for freeze in freezes[:2]:
-            factories.exception(session, freeze, pull, web, decision=None, request_group_id=group)
-        factories.exception(session, freezes[2], pull, web)
+            factories.exception(acme.session, freeze, pull, web, decision=None, request_group_id=group)
+        factories.exception(acme.session, freezes[2], pull, web)
         assert shown(viewer)["exceptions"] == {"pending": 1, "granted": 1}
         pull.state = "closed"
-        session.flush()
+        acme.session.flush()
         assert shown(viewer)["exceptions"] == {"pending": 0, "granted": 0}
         pull.state = "open"
-        session.flush()
+        acme.session.flush()
         assert shown(viewer)["exceptions"] == {"pending": 1, "granted": 1}
         for freeze in freezes:
             freeze.ended_at = factories.now()
-        session.flush()
+        acme.session.flush()
         assert shown(viewer)["exceptions"] == {"pending": 0, "granted": 0}
 
-    def test_overview_activity_is_found_behind_many_unrelated_entries(
-        self, acme: Tenant, session: Session, viewer: Caller
-    ) -> None:
+    def test_overview_activity_is_found_behind_many_unrelated_entries(self, acme: Tenant, viewer: Caller) -> None:
         person = {"type": "user", "id": "usr_1", "name": "Bob"}
         thing = {"type": "branch", "id": "wbr_1", "name": "acme/web:main"}
         for number, action in enumerate(["freeze.started", *["branch.watched"] * 600]):
             at = factories.now() - timedelta(hours=1) + timedelta(seconds=number)
             told_by = {"actor": person, "target": thing, "source": "dashboard", "details": {}}
-            session.add(
+            acme.session.add(
                 AuditEntry(id=new_id("aud"), organization_id=acme.id, at=at, action=action, request_id=None, **told_by)
             )
-        session.flush()
+        acme.session.flush()
         assert [done["action"] for done in shown(viewer)["activity"]] == ["freeze.started"]
 
-    def test_overview_activity_shows_freezes_but_not_members(
-        self, acme: Tenant, session: Session, viewer: Caller
-    ) -> None:
+    def test_overview_activity_shows_freezes_but_not_members(self, acme: Tenant, viewer: Caller) -> None:
         for action in ("member.removed", "api_key.created", "exception.granted", "schedule.created"):
             entry = AuditEntry(
                 id=new_id("aud"),
@@ -151,15 +144,15 @@ class TestGetOverview:
                 target={"type": "x", "id": "x", "name": "x"},
                 details={},
             )
-            session.add(entry)
-        session.flush()
+            acme.session.add(entry)
+        acme.session.flush()
         assert {done["action"] for done in shown(viewer)["activity"]} == {"exception.granted", "schedule.created"}
 
-    def test_overview_counts_attention_items_by_severity(self, acme: Tenant, session: Session, viewer: Caller) -> None:
-        raised(session, acme)
-        raised(session, acme, severity="info")
-        raised(session, acme, cleared_at=factories.now())
-        factories.api_key(session, acme.organization, expires_at=factories.now() + timedelta(hours=1))
+    def test_overview_counts_attention_items_by_severity(self, acme: Tenant, viewer: Caller) -> None:
+        raised(acme.session, acme)
+        raised(acme.session, acme, severity="info")
+        raised(acme.session, acme, cleared_at=factories.now())
+        factories.api_key(acme.session, acme.organization, expires_at=factories.now() + timedelta(hours=1))
         acme.installation.state = "removed"
-        session.flush()
+        acme.session.flush()
         assert shown(viewer)["attention"] == {"critical": 2, "warning": 0, "info": 1}

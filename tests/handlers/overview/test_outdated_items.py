@@ -15,11 +15,11 @@ from tests.handlers.overview.requests import items, only, shown
 
 
 @pytest.fixture
-def request_id(acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest) -> str:
+def request_id(acme: Tenant, web: WatchedBranch, pull: PullRequest) -> str:
     """Return a request that waits, for a pull request into a branch that is blocked."""
-    factories.branch_enforcement(session, web)
-    freeze = factories.freeze(session, acme.organization, [web])
-    return factories.exception(session, freeze, pull, web, decision=None).id
+    factories.branch_enforcement(acme.session, web)
+    freeze = factories.freeze(acme.session, acme.organization, [web])
+    return factories.exception(acme.session, freeze, pull, web, decision=None).id
 
 
 def counted(caller: Caller) -> dict[str, int]:
@@ -27,11 +27,9 @@ def counted(caller: Caller) -> dict[str, int]:
     return counts
 
 
-def test_undecidable_request_item_advises_revocation(
-    acme: Tenant, session: Session, viewer: Caller, request_id: str
-) -> None:
-    change_plan(session, acme.organization, "free")
-    session.flush()
+def test_undecidable_request_item_advises_revocation(acme: Tenant, viewer: Caller, request_id: str) -> None:
+    change_plan(acme.session, acme.organization, "free")
+    acme.session.flush()
     item = only(viewer)
     assert "withdraw the request" in item["message"]
     assert item["subject"]["id"] == request_id
@@ -50,13 +48,11 @@ def test_pending_request_item_closes_with_its_repository(
     assert counted(viewer) == {"pending": 0, "granted": 0}
 
 
-def test_failed_targets_of_an_expired_freeze_are_only_a_warning(
-    acme: Tenant, session: Session, web: WatchedBranch, later: Any
-) -> None:
-    factories.branch_enforcement(session, web)
+def test_failed_targets_of_an_expired_freeze_are_only_a_warning(acme: Tenant, web: WatchedBranch, later: Any) -> None:
+    factories.branch_enforcement(acme.session, web)
     ends_at = factories.now() + timedelta(minutes=30)
-    freeze = factories.freeze(session, acme.organization, ends_at=ends_at)
-    factories.target(session, freeze, web, state="failed", last_error_message="GitHub said no.")
+    freeze = factories.freeze(acme.session, acme.organization, ends_at=ends_at)
+    factories.target(acme.session, freeze, web, state="failed", last_error_message="GitHub said no.")
     assert only(acme.key())["severity"] == "critical"
     later(hours=1)
     item = only(acme.key())

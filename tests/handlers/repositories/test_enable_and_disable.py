@@ -15,41 +15,40 @@ from tools.fake_github import FakeGitHub
 
 
 class TestEnableRepositories:
-    def test_enable_repositories_watches_the_default_branch(
-        self, acme: Tenant, session: Session, wakeups: RecordedWakeups
-    ) -> None:
+    def test_enable_repositories_watches_the_default_branch(self, acme: Tenant, wakeups: RecordedWakeups) -> None:
         web = acme.repository("web", enabled=False, default_branch="trunk")
         answer = acme.key("repo:write").post("/v1/repos/enable", {"repositories": ["Acme/WEB"]})
         assert answer.status_code == 200
         assert [(row["id"], row["enabled"], row["watchedBranchCount"]) for row in answer.json()["data"]] == [
             (web.id, True, 1)
         ]
-        branch = rows_of(session, web)["trunk"]
+        branch = rows_of(acme.session, web)["trunk"]
         assert branch.check_name == "change-freeze/trunk"
-        assert factories.check(session, branch).wanted_generation > factories.check(session, branch).written_generation
-        assert factories.check(session, branch).due_at is not None
+        assert (
+            factories.check(acme.session, branch).wanted_generation
+            > factories.check(acme.session, branch).written_generation
+        )
+        assert factories.check(acme.session, branch).due_at is not None
         assert "reconcile" in wakeups.sent
         assert acme.audit() == ["repository.enabled"]
 
-    def test_enable_repositories_watches_matching_branches_under_the_pattern(
-        self, acme: Tenant, session: Session
-    ) -> None:
+    def test_enable_repositories_watches_matching_branches_under_the_pattern(self, acme: Tenant) -> None:
         globs = ["release/*", "!release/old"]
         web = acme.repository("web", "release/1", "release/old", "other", enabled=False, auto_watch=globs)
         acme.key().post("/v1/repos/enable", {"repositories": [web.id]})
-        watched = {name: row.check_names for name, row in rows_of(session, web).items()}
+        watched = {name: row.check_names for name, row in rows_of(acme.session, web).items()}
         assert watched == {
             "main": ("change-freeze/main",),
             "release/1": ("change-freeze/release/1", "change-freeze/release/*"),
         }
 
     def test_enable_repositories_succeeds_while_github_is_unavailable(
-        self, acme: Tenant, session: Session, fake_github: FakeGitHub, wakeups: RecordedWakeups
+        self, acme: Tenant, fake_github: FakeGitHub, wakeups: RecordedWakeups
     ) -> None:
         web = acme.repository("web", "release/1", enabled=False, auto_watch=["release/*"])
         fake_github.world.installations.pop(acme.installation.id)
         assert acme.key().post("/v1/repos/enable", {"repositories": [web.id]}).status_code == 200
-        assert set(rows_of(session, web)) == {"main"}
+        assert set(rows_of(acme.session, web)) == {"main"}
         assert "sync" in wakeups.sent
 
     def test_enable_repositories_answers_in_the_order_of_the_request(self, acme: Tenant) -> None:
@@ -58,14 +57,12 @@ class TestEnableRepositories:
         answer = acme.key().post("/v1/repos/enable", {"repositories": ["acme/c", "acme/a", "acme/b", "acme/a"]})
         assert names(answer.json()) == ["acme/c", "acme/a", "acme/b"]
 
-    def test_enable_repositories_leaves_an_enabled_repository_unchanged(self, acme: Tenant, session: Session) -> None:
+    def test_enable_repositories_leaves_an_enabled_repository_unchanged(self, acme: Tenant) -> None:
         web = acme.repository("web")
         assert acme.key().post("/v1/repos/enable", {"repositories": [web.id]}).json()["data"][0]["enabled"] is True
-        assert rows_of(session, web) == {}
+        assert rows_of(acme.session, web) == {}
 
-    def test_enable_repositories_rejects_unknown_repositories_as_a_whole(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
+    def test_enable_repositories_rejects_unknown_repositories_as_a_whole(self, acme: Tenant, globex: Tenant) -> None:
         web, secret = acme.repository("web", enabled=False), globex.repository("secret")
         body = {"repositories": [web.id, "acme/nothing", secret.id, "nonsense"]}
         error = refusal(acme.key().post("/v1/repos/enable", body), 422, "invalid_parameter")
@@ -74,25 +71,25 @@ class TestEnableRepositories:
             "/repositories/2",
             "/repositories/3",
         ]
-        session.refresh(web)
+        acme.session.refresh(web)
         assert web.enabled is False
-        assert rows_of(session, web) == {}
+        assert rows_of(acme.session, web) == {}
 
     @pytest.mark.parametrize("scope", [{"type": "organization"}, {"type": "glob", "patterns": ["*/w*"]}])
     def test_enable_repositories_joins_open_freezes_that_cover_the_branch(
-        self, acme: Tenant, session: Session, scope: dict[str, Any]
+        self, acme: Tenant, scope: dict[str, Any]
     ) -> None:
-        freeze = factories.freeze(session, acme.organization, scope=scope)
+        freeze = factories.freeze(acme.session, acme.organization, scope=scope)
         web, api = acme.repository("web", enabled=False), acme.repository("api", enabled=False)
         acme.key().post("/v1/repos/enable", {"repositories": [web.id]})
-        covered = {row.branch_id for row in session.query(FreezeTarget).where(FreezeTarget.freeze_id == freeze.id)}
-        assert covered == {rows_of(session, web)["main"].id}
+        covered = {row.branch_id for row in acme.session.query(FreezeTarget).where(FreezeTarget.freeze_id == freeze.id)}
+        assert covered == {rows_of(acme.session, web)["main"].id}
         assert acme.key().get(f"/v1/repos/{web.id}").json()["frozen"] is True
         assert acme.key().get(f"/v1/repos/{api.id}").json()["frozen"] is False
 
-    def test_enable_repositories_joins_no_freeze_of_other_repositories(self, acme: Tenant, session: Session) -> None:
-        factories.freeze(session, acme.organization, scope={"type": "glob", "patterns": ["acme/api"]})
-        factories.freeze(session, acme.organization, ended_at=factories.now())
+    def test_enable_repositories_joins_no_freeze_of_other_repositories(self, acme: Tenant) -> None:
+        factories.freeze(acme.session, acme.organization, scope={"type": "glob", "patterns": ["acme/api"]})
+        factories.freeze(acme.session, acme.organization, ended_at=factories.now())
         web = acme.repository("web", enabled=False)
         acme.key().post("/v1/repos/enable", {"repositories": [web.id]})
         assert acme.key().get(f"/v1/repos/{web.id}").json()["frozen"] is False
@@ -118,10 +115,10 @@ class TestEnableRepositories:
         assert globex.key().post("/v1/repos/enable", {"repositories": [api.id]}).status_code == 200
         refusal(globex.key().post("/v1/repos/enable", {"repositories": [web.id]}), 403, "feature_not_available")
 
-    def test_enable_repositories_is_gone_without_an_active_installation(self, acme: Tenant, session: Session) -> None:
+    def test_enable_repositories_is_gone_without_an_active_installation(self, acme: Tenant) -> None:
         web = acme.repository(enabled=False)
         acme.installation.state = "removed"
-        session.flush()
+        acme.session.flush()
         refusal(acme.key().post("/v1/repos/enable", {"repositories": [web.id]}), 410, "installation_removed")
 
     def test_enable_repositories_rejects_an_empty_list(self, acme: Tenant) -> None:
@@ -129,46 +126,43 @@ class TestEnableRepositories:
 
 
 class TestDisableRepositories:
-    def test_disable_repositories_keeps_branches_reconciled(
-        self, acme: Tenant, session: Session, wakeups: RecordedWakeups
-    ) -> None:
+    def test_disable_repositories_keeps_branches_reconciled(self, acme: Tenant, wakeups: RecordedWakeups) -> None:
         web = acme.repository("web")
-        branch = factories.branch(session, web)
+        branch = factories.branch(acme.session, web)
         answer = acme.key("repo:write").post("/v1/repos/disable", {"repositories": [web.id]})
         assert answer.json()["data"][0]["enabled"] is False
         assert answer.json()["data"][0]["watchedBranchCount"] == 1
-        session.refresh(branch)
+        acme.session.refresh(branch)
         assert branch.unwatched_at is None
-        assert factories.check(session, branch).wanted_generation > factories.check(session, branch).written_generation
-        assert factories.check(session, branch).due_at is not None
+        assert (
+            factories.check(acme.session, branch).wanted_generation
+            > factories.check(acme.session, branch).written_generation
+        )
+        assert factories.check(acme.session, branch).due_at is not None
         assert "reconcile" in wakeups.sent
         assert acme.audit() == ["repository.disabled"]
 
-    def test_disable_repositories_is_refused_as_a_whole_for_a_frozen_branch(
-        self, acme: Tenant, session: Session
-    ) -> None:
+    def test_disable_repositories_is_refused_as_a_whole_for_a_frozen_branch(self, acme: Tenant) -> None:
         web, api = acme.repository("web"), acme.repository("api")
-        factories.branch(session, api)
-        freeze = factories.freeze(session, acme.organization, [factories.branch(session, web, "release/1")])
+        factories.branch(acme.session, api)
+        freeze = factories.freeze(acme.session, acme.organization, [factories.branch(acme.session, web, "release/1")])
         body = {"repositories": ["acme/api", "acme/web"]}
         error = refusal(acme.key().post("/v1/repos/disable", body), 409, "already_frozen")
         assert "acme/web: release/1 is frozen" in error["message"]
         assert [detail["path"] for detail in error["details"]] == ["/repositories/1"]
         for row in (web, api):
-            session.refresh(row)
+            acme.session.refresh(row)
             assert row.enabled is True
         freeze.ended_at = factories.now()
-        session.flush()
+        acme.session.flush()
         assert acme.key().post("/v1/repos/disable", body).status_code == 200
 
-    def test_concurrent_freeze_and_disabling_leave_no_frozen_branch_disabled(
-        self, acme: Tenant, session: Session
-    ) -> None:
-        key, api = acme.key(), factories.branch(session, acme.repository("api"))
+    def test_concurrent_freeze_and_disabling_leave_no_frozen_branch_disabled(self, acme: Tenant) -> None:
+        key, api = acme.key(), factories.branch(acme.session, acme.repository("api"))
         assert api.unwatched_at is None
         for number in range(6):
             web = acme.repository(f"r{number}")
-            branch = factories.branch(session, web)
+            branch = factories.branch(acme.session, web)
             freeze, disabled = at_once(
                 lambda: key.post("/v1/freezes", EVERYTHING),
                 lambda web=web: key.post("/v1/repos/disable", {"repositories": [web.id]}),  # type: ignore[misc]
@@ -182,8 +176,8 @@ class TestDisableRepositories:
         error = refusal(acme.key().post("/v1/repos/disable", body), 422, "invalid_parameter")
         assert error["details"][0]["path"] == "/repositories/0"
 
-    def test_disable_repositories_works_without_an_installation(self, acme: Tenant, session: Session) -> None:
+    def test_disable_repositories_works_without_an_installation(self, acme: Tenant) -> None:
         web = acme.repository()
         acme.installation.state = "removed"
-        session.flush()
+        acme.session.flush()
         assert acme.key().post("/v1/repos/disable", {"repositories": [web.id]}).status_code == 200

@@ -25,69 +25,65 @@ def propose(session: Session, branch: WatchedBranch, *numbers: int, **columns: A
 
 
 @pytest.fixture
-def api(acme: Tenant, session: Session, web: WatchedBranch) -> WatchedBranch:
-    return factories.watched(session, acme.organization, "acme/api")
+def api(acme: Tenant, web: WatchedBranch) -> WatchedBranch:
+    return factories.watched(acme.session, acme.organization, "acme/api")
 
 
 class TestListForbiddenPullRequests:
     def test_pull_requests_into_frozen_branches_are_listed(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
-        release = factories.branch(session, session.get_one(Repository, web.repository_id), "release/1")
-        propose(session, web, 2, 1)
-        propose(session, web, 3, state="closed")
-        propose(session, release, 4)
-        propose(session, api, 5)
+        release = factories.branch(acme.session, acme.session.get_one(Repository, web.repository_id), "release/1")
+        propose(acme.session, web, 2, 1)
+        propose(acme.session, web, 3, state="closed")
+        propose(acme.session, release, 4)
+        propose(acme.session, api, 5)
         assert listed(acme) == []
-        factories.freeze(session, acme.organization, [web])
-        factories.freeze(session, acme.organization, [api], ended_at=factories.now(), end_reason="lifted")
-        factories.branch_enforcement(session, web)
+        factories.freeze(acme.session, acme.organization, [web])
+        factories.freeze(acme.session, acme.organization, [api], ended_at=factories.now(), end_reason="lifted")
+        factories.branch_enforcement(acme.session, web)
         assert listed(acme) == ["acme/web#1", "acme/web#2"]
         first = acme.key().get(PATH).json()["data"][0]
         assert (first["verdict"], first["blocking"]["state"]) == ("blocked", "blocked")
 
-    def test_pull_request_that_an_exception_lets_in_is_not_listed(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        freeze = factories.freeze(session, acme.organization, [web])
-        propose(session, web, 1)
-        pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 2)
-        factories.exception(session, freeze, pull, web)
+    def test_pull_request_that_an_exception_lets_in_is_not_listed(self, acme: Tenant, web: WatchedBranch) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [web])
+        propose(acme.session, web, 1)
+        pull = factories.pull_request(acme.session, acme.session.get_one(Repository, web.repository_id), 2)
+        factories.exception(acme.session, freeze, pull, web)
         assert listed(acme) == ["acme/web#1"]
 
     def test_list_is_narrowed_by_freeze_repository_and_branch(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch
     ) -> None:
-        release = factories.branch(session, session.get_one(Repository, web.repository_id), "release/1")
-        freeze = factories.freeze(session, acme.organization, [web, api])
-        factories.freeze(session, acme.organization, [release])
+        release = factories.branch(acme.session, acme.session.get_one(Repository, web.repository_id), "release/1")
+        freeze = factories.freeze(acme.session, acme.organization, [web, api])
+        factories.freeze(acme.session, acme.organization, [release])
         for number, branch in enumerate((web, api, release), 1):
-            propose(session, branch, number)
+            propose(acme.session, branch, number)
         assert sorted(listed(acme, freezeId=freeze.id)) == ["acme/api#2", "acme/web#1"]
         assert listed(acme, repo="acme/web") == ["acme/web#1", "acme/web#3"]
         assert listed(acme, branchId=release.id) == ["acme/web#3"]
         assert listed(acme, branchId=release.id, freezeId=freeze.id) == []
 
     def test_pull_request_that_the_check_of_a_pattern_forbids_is_listed(
-        self, acme: Tenant, session: Session, repository: Repository
+        self, acme: Tenant, repository: Repository
     ) -> None:
         frozen, sibling, other = (
-            factories.branch(session, repository, name, pattern_check_name=f"change-freeze/{pattern}")
+            factories.branch(acme.session, repository, name, pattern_check_name=f"change-freeze/{pattern}")
             for name, pattern in (("release/1", "release/*"), ("release/2", "release/*"), ("next", "n*"))
         )
-        factories.freeze(session, acme.organization, [frozen])
+        factories.freeze(acme.session, acme.organization, [frozen])
         for number, branch in enumerate((frozen, sibling, other), 1):
-            propose(session, branch, number)
+            propose(acme.session, branch, number)
         assert listed(acme) == ["acme/web#1", "acme/web#2"]
 
-    def test_list_has_pages_across_branches(
-        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
-    ) -> None:
-        freeze = factories.freeze(session, acme.organization, [web, api])
+    def test_list_has_pages_across_branches(self, acme: Tenant, web: WatchedBranch, api: WatchedBranch) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [web, api])
         for branch in (web, api):
-            propose(session, branch, *range(1, 41))
-        pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 41)
-        factories.exception(session, freeze, pull, web)
+            propose(acme.session, branch, *range(1, 41))
+        pull = factories.pull_request(acme.session, acme.session.get_one(Repository, web.repository_id), 41)
+        factories.exception(acme.session, freeze, pull, web)
         reader, cursor, seen = acme.key(), None, []
         for _ in range(4):
             page = reader.get(PATH, limit=30, **({"cursor": cursor} if cursor else {})).json()

@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.installations import RepositorySync
 from rules.ids import new_id
@@ -42,11 +41,11 @@ class TestListRepositories:
         cursor = acme.key().get("/v1/repos", limit=1).json()["nextCursor"]
         refusal(acme.key().get("/v1/repos", limit=1, cursor=cursor, enabled="true"), 400, "invalid_cursor")
 
-    def test_list_repositories_applies_its_filters(self, acme: Tenant, session: Session) -> None:
+    def test_list_repositories_applies_its_filters(self, acme: Tenant) -> None:
         web, api, docs = acme.repository("web"), acme.repository("api", enabled=False), acme.repository("docs")
-        factories.freeze(session, acme.organization, [factories.branch(session, web)])
+        factories.freeze(acme.session, acme.organization, [factories.branch(acme.session, web)])
         docs.archived = True
-        session.flush()
+        acme.session.flush()
         reader = acme.key("repo:read")
         assert names(reader.get("/v1/repos", enabled="false").json()) == [api.full_name]
         assert names(reader.get("/v1/repos", archived="true").json()) == [docs.full_name]
@@ -61,10 +60,10 @@ class TestListRepositories:
 
 
 class TestGetRepository:
-    def test_get_repository_shows_every_field(self, acme: Tenant, session: Session) -> None:
+    def test_get_repository_shows_every_field(self, acme: Tenant) -> None:
         web = acme.repository("web", auto_watch=["release/*"])
-        factories.branch(session, web)
-        factories.branch(session, web, "old", unwatched_at=factories.now())
+        factories.branch(acme.session, web)
+        factories.branch(acme.session, web, "old", unwatched_at=factories.now())
         shown = acme.key().get(f"/v1/repos/{web.id}").json()
         assert shown.pop("syncedAt").endswith("Z")
         assert shown == {
@@ -94,13 +93,15 @@ class TestGetRepository:
         ],
     )
     def test_get_repository_shows_the_worst_light_of_its_watched_branches(
-        self, acme: Tenant, session: Session, lights: list[str], columns: dict[str, bool], shown: str | None
+        self, acme: Tenant, lights: list[str], columns: dict[str, bool], shown: str | None
     ) -> None:
         web = acme.repository("web", **columns)
         for light in lights:
-            factories.branch_enforcement(session, factories.branch(session, web, f"of-{light}-{new_id('wbr')}"), light)
-        old = factories.branch(session, web, "old", unwatched_at=factories.now())
-        factories.branch_enforcement(session, old, "red")
+            factories.branch_enforcement(
+                acme.session, factories.branch(acme.session, web, f"of-{light}-{new_id('wbr')}"), light
+            )
+        old = factories.branch(acme.session, web, "old", unwatched_at=factories.now())
+        factories.branch_enforcement(acme.session, old, "red")
         assert acme.key().get(f"/v1/repos/{web.id}").json()["light"] == shown
 
     @pytest.mark.parametrize(
@@ -108,13 +109,13 @@ class TestGetRepository:
         [(["green"], 1, True), (["amber"], 0, False), (["amber"], 1, False), (["red"], 1, False), ([], 0, False)],
     )
     def test_repository_is_unknown_when_only_the_unchecked_make_it_amber(
-        self, acme: Tenant, session: Session, lights: list[str], unchecked: int, unknown: bool
+        self, acme: Tenant, lights: list[str], unchecked: int, unknown: bool
     ) -> None:
         web = acme.repository("web")
         for light in lights:
-            factories.branch_enforcement(session, factories.branch(session, web, light), light)
+            factories.branch_enforcement(acme.session, factories.branch(acme.session, web, light), light)
         for number in range(unchecked):
-            factories.branch(session, web, f"unchecked-{number}")
+            factories.branch(acme.session, web, f"unchecked-{number}")
         assert acme.key().get(f"/v1/repos/{web.id}").json()["unknown"] is unknown
 
     def test_get_repository_finds_owner_and_name_in_any_case(self, acme: Tenant) -> None:
@@ -127,39 +128,37 @@ class TestGetRepository:
         assert error["message"].endswith(f"as %2F: /v1/repos/acme%2Fweb{rest}")
         assert "%2F" not in refusal(acme.key().get("/v1/freezes/acme/web"), 404, "not_found")["message"]
 
-    def test_get_repository_finds_a_former_name(self, acme: Tenant, session: Session) -> None:
+    def test_get_repository_finds_a_former_name(self, acme: Tenant) -> None:
         web = acme.repository("web")
         web.name = "website"
-        session.flush()
+        acme.session.flush()
         web.name = "site"
-        session.flush()
+        acme.session.flush()
         for former in ("web", "Website", "site"):
             assert acme.key().get(f"/v1/repos/acme%2F{former}").json()["fullName"] == "acme/site"
 
-    def test_get_repository_prefers_a_present_name_to_a_former_name(self, acme: Tenant, session: Session) -> None:
+    def test_get_repository_prefers_a_present_name_to_a_former_name(self, acme: Tenant) -> None:
         web = acme.repository("web")
         web.name = "old-web"
-        session.flush()
-        new = factories.repository(session, acme.organization, "acme/web")
+        acme.session.flush()
+        new = factories.repository(acme.session, acme.organization, "acme/web")
         assert acme.key().get("/v1/repos/acme%2Fweb").json()["id"] == new.id
 
     def test_get_repository_is_not_found_when_removed(self, acme: Tenant) -> None:
         gone = acme.repository("gone", removed_at=factories.now())
         refusal(acme.key().get(f"/v1/repos/{gone.id}"), 404, "repository_not_found")
 
-    def test_repository_is_frozen_until_the_freeze_expires(self, acme: Tenant, session: Session, later: Any) -> None:
+    def test_repository_is_frozen_until_the_freeze_expires(self, acme: Tenant, later: Any) -> None:
         web = acme.repository()
         ends_at = factories.now() + timedelta(hours=1)
-        factories.freeze(session, acme.organization, [factories.branch(session, web)], ends_at=ends_at)
+        factories.freeze(acme.session, acme.organization, [factories.branch(acme.session, web)], ends_at=ends_at)
         assert acme.key().get(f"/v1/repos/{web.id}").json()["frozen"] is True
         later(hours=2)
         assert acme.key().get(f"/v1/repos/{web.id}").json()["frozen"] is False
 
 
 class TestSyncRepositories:
-    def test_sync_repositories_queues_a_sync_and_wakes_the_job(
-        self, acme: Tenant, wakeups: RecordedWakeups, session: Session
-    ) -> None:
+    def test_sync_repositories_queues_a_sync_and_wakes_the_job(self, acme: Tenant, wakeups: RecordedWakeups) -> None:
         answer = acme.key("repo:write").post("/v1/repos/sync")
         assert answer.status_code == 202
         assert answer.json()["state"] == "queued"
@@ -172,17 +171,15 @@ class TestSyncRepositories:
         later(seconds=5)
         assert acme.key().post("/v1/repos/sync").json() == first
 
-    def test_sync_repositories_is_running_until_the_sync_is_done(
-        self, acme: Tenant, session: Session, later: Any
-    ) -> None:
+    def test_sync_repositories_is_running_until_the_sync_is_done(self, acme: Tenant, later: Any) -> None:
         acme.key().post("/v1/repos/sync")
-        sync = session.get_one(RepositorySync, acme.installation.id)
+        sync = acme.session.get_one(RepositorySync, acme.installation.id)
         sync.lease_token, sync.lease_until = "a worker's", sync.requested_at + timedelta(minutes=5)
-        session.flush()
+        acme.session.flush()
         assert acme.key().post("/v1/repos/sync").json()["state"] == "running"
         acme.installation.synced_at = sync.requested_at
         sync.due_at = sync.lease_token = sync.lease_until = None
-        session.flush()
+        acme.session.flush()
         later(seconds=5)
         again = acme.key().post("/v1/repos/sync").json()
         assert again["state"] == "queued"
@@ -203,9 +200,9 @@ class TestPreviewGlob:
             "truncated": False,
         }
 
-    def test_preview_glob_lists_at_most_a_hundred_repositories(self, acme: Tenant, session: Session) -> None:
+    def test_preview_glob_lists_at_most_a_hundred_repositories(self, acme: Tenant) -> None:
         for number in range(101):
-            factories.repository(session, acme.organization, f"acme/r{number}")
+            factories.repository(acme.session, acme.organization, f"acme/r{number}")
         shown = acme.key().post("/v1/repos/preview-glob", {"patterns": ["**"]})
         assert shown.json()["repositoryCount"] == 101
         assert len(shown.json()["repositories"]) == 100

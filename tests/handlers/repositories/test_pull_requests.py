@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from tests import factories
@@ -16,12 +15,10 @@ class TestListPullRequests:
         page = acme.key("freeze:read").get("/v1/repos/acme%2Fweb/pulls", **filters).json()
         return [row["number"] for row in page["data"]]
 
-    def test_list_pull_requests_returns_the_highest_number_first(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        repository = session.get_one(Repository, web.repository_id)
+    def test_list_pull_requests_returns_the_highest_number_first(self, acme: Tenant, web: WatchedBranch) -> None:
+        repository = acme.session.get_one(Repository, web.repository_id)
         for number in (3, 1, 5, 2, 4):
-            factories.pull_request(session, repository, number)
+            factories.pull_request(acme.session, repository, number)
         reader, path = acme.key(), "/v1/repos/acme%2Fweb/pulls"
         first = reader.get(path, limit=2).json()
         second = reader.get(path, limit=2, cursor=first["nextCursor"]).json()
@@ -30,37 +27,33 @@ class TestListPullRequests:
         assert third["nextCursor"] is None
         refusal(reader.get(path, limit=2, cursor=first["nextCursor"], state="open"), 400, "invalid_cursor")
 
-    def test_list_pull_requests_shows_only_those_into_watched_branches(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        repository = session.get_one(Repository, web.repository_id)
-        factories.branch(session, repository, "old", unwatched_at=factories.now())
-        factories.pull_request(session, repository, 1)
-        factories.pull_request(session, repository, 2, base_branch="old")
-        factories.pull_request(session, repository, 3, base_branch="feature")
+    def test_list_pull_requests_shows_only_those_into_watched_branches(self, acme: Tenant, web: WatchedBranch) -> None:
+        repository = acme.session.get_one(Repository, web.repository_id)
+        factories.branch(acme.session, repository, "old", unwatched_at=factories.now())
+        factories.pull_request(acme.session, repository, 1)
+        factories.pull_request(acme.session, repository, 2, base_branch="old")
+        factories.pull_request(acme.session, repository, 3, base_branch="feature")
         assert self.numbers(acme) == [1]
 
-    def test_list_pull_requests_applies_its_filters(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
-        repository = session.get_one(Repository, web.repository_id)
-        release = factories.branch(session, repository, "release/1")
-        factories.freeze(session, acme.organization, [release])
-        factories.pull_request(session, repository, 1)
-        factories.pull_request(session, repository, 2, state="closed")
-        factories.pull_request(session, repository, 3, base_branch="release/1")
+    def test_list_pull_requests_applies_its_filters(self, acme: Tenant, web: WatchedBranch) -> None:
+        repository = acme.session.get_one(Repository, web.repository_id)
+        release = factories.branch(acme.session, repository, "release/1")
+        factories.freeze(acme.session, acme.organization, [release])
+        factories.pull_request(acme.session, repository, 1)
+        factories.pull_request(acme.session, repository, 2, state="closed")
+        factories.pull_request(acme.session, repository, 3, base_branch="release/1")
         assert self.numbers(acme, state="open") == [3, 1]
         assert self.numbers(acme, state="closed") == [2]
         assert self.numbers(acme, base="release/1") == [3]
         assert self.numbers(acme, verdict="blocked") == [3]
         assert self.numbers(acme, verdict="allowed") == [2, 1]
 
-    def test_pages_of_pull_requests_of_a_verdict_skip_the_others(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        repository = session.get_one(Repository, web.repository_id)
-        factories.freeze(session, acme.organization, [factories.branch(session, repository, "release/1")])
+    def test_pages_of_pull_requests_of_a_verdict_skip_the_others(self, acme: Tenant, web: WatchedBranch) -> None:
+        repository = acme.session.get_one(Repository, web.repository_id)
+        factories.freeze(acme.session, acme.organization, [factories.branch(acme.session, repository, "release/1")])
         for number in range(1, 11):
             base = "release/1" if number % 3 == 0 else "main"
-            factories.pull_request(session, repository, number, base_branch=base)
+            factories.pull_request(acme.session, repository, number, base_branch=base)
         reader, path = acme.key(), "/v1/repos/acme%2Fweb/pulls"
         first = reader.get(path, limit=2, verdict="blocked").json()
         second = reader.get(path, limit=2, verdict="blocked", cursor=first["nextCursor"]).json()
@@ -77,18 +70,18 @@ class TestLookupPullRequest:
 
     @pytest.mark.parametrize("ref", ["acme/web#7", "ACME/Web#7", "7", "#7", "{github}/acme/web/pull/7/files?w=1#diff"])
     def test_lookup_pull_request_accepts_every_form_of_reference(
-        self, acme: Tenant, session: Session, web: WatchedBranch, served_fake_github: Handle, ref: str
+        self, acme: Tenant, web: WatchedBranch, served_fake_github: Handle, ref: str
     ) -> None:
-        pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
+        pull = factories.pull_request(acme.session, acme.session.get_one(Repository, web.repository_id), 7)
         assert self.look_up(acme, ref.format(github=served_fake_github.base_url))["id"] == pull.id
 
     def test_lookup_pull_request_rejects_an_address_of_another_host(self, acme: Tenant, web: WatchedBranch) -> None:
         answer = acme.key().get("/v1/pulls/lookup", ref="https://elsewhere.example/acme/web/pull/7")
         assert refusal(answer, 400, "invalid_parameter")["details"][0]["path"] == "ref"
 
-    def test_lookup_pull_request_shows_every_field(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
-        pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
-        freeze = factories.freeze(session, acme.organization, [web])
+    def test_lookup_pull_request_shows_every_field(self, acme: Tenant, web: WatchedBranch) -> None:
+        pull = factories.pull_request(acme.session, acme.session.get_one(Repository, web.repository_id), 7)
+        freeze = factories.freeze(acme.session, acme.organization, [web])
         shown = self.look_up(acme, "7")
         check = shown.pop("check")
         assert "Release under way" in check.pop("summary")
@@ -131,13 +124,11 @@ class TestLookupPullRequest:
             "sharedHeadWith": [],
         }
 
-    def test_check_state_is_written_when_the_verdict_is_shown(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
-        factories.head_check(session, web, pull.head_sha, "success")
+    def test_check_state_is_written_when_the_verdict_is_shown(self, acme: Tenant, web: WatchedBranch) -> None:
+        pull = factories.pull_request(acme.session, acme.session.get_one(Repository, web.repository_id), 7)
+        factories.head_check(acme.session, web, pull.head_sha, "success")
         assert self.look_up(acme, "7")["check"]["state"] == "written"
-        factories.freeze(session, acme.organization, [web])
+        factories.freeze(acme.session, acme.organization, [web])
         shown = self.look_up(acme, "7")
         assert (shown["verdict"], shown["check"]["state"]) == ("blocked", "pending")
         assert shown["check"]["writtenAt"] is not None
@@ -146,52 +137,48 @@ class TestLookupPullRequest:
         ("code", "state"), [("github_permission_denied", "failed"), ("github_rate_limited", "pending")]
     )
     def test_check_state_is_failed_when_writing_fails(
-        self, acme: Tenant, session: Session, web: WatchedBranch, code: str, state: str
+        self, acme: Tenant, web: WatchedBranch, code: str, state: str
     ) -> None:
-        factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
-        check = factories.check(session, web)
+        factories.pull_request(acme.session, acme.session.get_one(Repository, web.repository_id), 7)
+        check = factories.check(acme.session, web)
         check.attempts, check.last_error_code = 1, code
-        session.flush()
+        acme.session.flush()
         assert self.look_up(acme, "7")["check"]["state"] == state
 
-    def test_pull_request_is_blocked_by_a_frozen_sibling_without_a_rule(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        repository = session.get_one(Repository, web.repository_id)
+    def test_pull_request_is_blocked_by_a_frozen_sibling_without_a_rule(self, acme: Tenant, web: WatchedBranch) -> None:
+        repository = acme.session.get_one(Repository, web.repository_id)
         shared = {"pattern_check_name": "change-freeze/release/*"}
-        first = factories.branch(session, repository, "release/1", **shared)
-        second = factories.branch(session, repository, "release/2", **shared)
+        first = factories.branch(acme.session, repository, "release/1", **shared)
+        second = factories.branch(acme.session, repository, "release/2", **shared)
         head = factories.sha("shared")
-        factories.pull_request(session, repository, 1, base_branch=first.name, head_sha=head)
-        factories.pull_request(session, repository, 2, base_branch=second.name, head_sha=head)
-        factories.pull_request(session, repository, 3, head_sha=head)
-        factories.freeze(session, acme.organization, [second])
+        factories.pull_request(acme.session, repository, 1, base_branch=first.name, head_sha=head)
+        factories.pull_request(acme.session, repository, 2, base_branch=second.name, head_sha=head)
+        factories.pull_request(acme.session, repository, 3, head_sha=head)
+        factories.freeze(acme.session, acme.organization, [second])
         shown = {number: self.look_up(acme, str(number)) for number in (1, 2, 3)}
         assert {number: row["verdict"] for number, row in shown.items()} == {1: "blocked", 2: "blocked", 3: "allowed"}
         assert shown[1]["freezeIds"] == []
         assert shown[1]["check"]["title"] == "No freeze covers this branch"
         assert "`release/2`" in shown[1]["patternCheck"]["summary"]
         assert shown[3]["patternCheck"] is None
-        factories.branch_enforcement(session, second)
+        factories.branch_enforcement(acme.session, second)
         assert self.look_up(acme, "1")["verdict"] == "allowed"
         assert [other["number"] for other in shown[1]["sharedHeadWith"]] == [2, 3]
 
     @pytest.mark.parametrize(("state", "verdict"), [("open", "blocked"), ("closed", "allowed")])
     def test_pull_request_of_the_same_head_needs_an_exception_while_open(
-        self, acme: Tenant, session: Session, web: WatchedBranch, state: str, verdict: str
+        self, acme: Tenant, web: WatchedBranch, state: str, verdict: str
     ) -> None:
-        repository = session.get_one(Repository, web.repository_id)
+        repository = acme.session.get_one(Repository, web.repository_id)
         head = factories.sha("shared")
-        first = factories.pull_request(session, repository, 1, head_sha=head)
-        factories.pull_request(session, repository, 2, head_sha=head, state=state)
-        freeze = factories.freeze(session, acme.organization, [web])
-        factories.exception(session, freeze, first, web, decided_by={"type": "user", "id": None, "name": "Linus"})
+        first = factories.pull_request(acme.session, repository, 1, head_sha=head)
+        factories.pull_request(acme.session, repository, 2, head_sha=head, state=state)
+        freeze = factories.freeze(acme.session, acme.organization, [web])
+        factories.exception(acme.session, freeze, first, web, decided_by={"type": "user", "id": None, "name": "Linus"})
         assert self.look_up(acme, "1")["verdict"] == verdict
 
-    def test_bare_number_requires_a_repository_when_several_are_enabled(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
+    def test_bare_number_requires_a_repository_when_several_are_enabled(self, acme: Tenant, web: WatchedBranch) -> None:
+        pull = factories.pull_request(acme.session, acme.session.get_one(Repository, web.repository_id), 7)
         acme.repository("api")
         error = refusal(acme.key().get("/v1/pulls/lookup", ref="7"), 400, "missing_parameter")
         assert [detail["code"] for detail in error["details"]] == ["missing_parameter"]
@@ -200,9 +187,7 @@ class TestLookupPullRequest:
         assert self.look_up(acme, "7", repo=web.repository_id)["id"] == pull.id
         assert self.look_up(acme, "acme/web#7", repo=web.repository_id)["id"] == pull.id
 
-    def test_lookup_rejects_a_reference_that_contradicts_the_repository(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
+    def test_lookup_rejects_a_reference_that_contradicts_the_repository(self, acme: Tenant, web: WatchedBranch) -> None:
         acme.repository("api")
         answer = acme.key().get("/v1/pulls/lookup", ref="acme/web#7", repo="acme/api")
         assert refusal(answer, 400, "invalid_parameter")["details"][0]["path"] == "repo"
@@ -212,20 +197,16 @@ class TestLookupPullRequest:
         answer = acme.key().get("/v1/pulls/lookup", ref=ref)
         assert refusal(answer, 400, "invalid_parameter")["details"][0]["path"] == "ref"
 
-    def test_lookup_of_an_untracked_pull_request_is_not_found(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        repository = session.get_one(Repository, web.repository_id)
-        factories.pull_request(session, repository, 7, base_branch="unwatched")
+    def test_lookup_of_an_untracked_pull_request_is_not_found(self, acme: Tenant, web: WatchedBranch) -> None:
+        repository = acme.session.get_one(Repository, web.repository_id)
+        factories.pull_request(acme.session, repository, 7, base_branch="unwatched")
         for ref in ("7", "8", "2147483647"):
             refusal(acme.key().get("/v1/pulls/lookup", ref=ref), 404, "pull_request_not_found")
         refusal(acme.key().get("/v1/pulls/lookup", ref="acme/nothing#7"), 404, "repository_not_found")
 
-    def test_lookup_in_a_disabled_repository_is_not_found(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        repository = session.get_one(Repository, web.repository_id)
-        factories.pull_request(session, repository, 7)
+    def test_lookup_in_a_disabled_repository_is_not_found(self, acme: Tenant, web: WatchedBranch) -> None:
+        repository = acme.session.get_one(Repository, web.repository_id)
+        factories.pull_request(acme.session, repository, 7)
         repository.enabled = False
-        session.flush()
+        acme.session.flush()
         refusal(acme.key().get("/v1/pulls/lookup", ref="acme/web#7"), 404, "pull_request_not_found")

@@ -9,37 +9,35 @@ from tests.handlers.repositories.requests import rows_of
 
 
 class TestUpdateRepository:
-    def test_update_repository_watches_branches_of_new_globs(self, acme: Tenant, session: Session) -> None:
+    def test_update_repository_watches_branches_of_new_globs(self, acme: Tenant) -> None:
         web = acme.repository("web", "release/1", "release/2", "other")
         body = {"settings": {"autoWatch": ["release/*"]}}
         shown = acme.key().patch(f"/v1/repos/{web.id}", body).json()
         assert shown["settings"] == {"autoWatch": ["release/*"]}
-        assert set(rows_of(session, web)) == {"release/1", "release/2"}
+        assert set(rows_of(acme.session, web)) == {"release/1", "release/2"}
         assert acme.audit() == ["repository.updated"]
 
-    def test_update_repository_adds_newly_watched_branches_to_open_freezes(
-        self, acme: Tenant, session: Session
-    ) -> None:
+    def test_update_repository_adds_newly_watched_branches_to_open_freezes(self, acme: Tenant) -> None:
         web = acme.repository("web", "release/1")
-        factories.freeze(session, acme.organization)
+        factories.freeze(acme.session, acme.organization)
         shown = acme.key().patch(f"/v1/repos/{web.id}", {"settings": {"autoWatch": ["release/*"]}}).json()
         assert shown["frozen"] is True
 
-    def test_update_repository_keeps_watched_branches_and_check_names(self, acme: Tenant, session: Session) -> None:
+    def test_update_repository_keeps_watched_branches_and_check_names(self, acme: Tenant) -> None:
         web = acme.repository("web", "release/1", auto_watch=["release/*"])
-        branch = factories.branch(session, web, "release/1")
-        factories.freeze(session, acme.organization, [branch])
+        branch = factories.branch(acme.session, web, "release/1")
+        factories.freeze(acme.session, acme.organization, [branch])
         for globs in ([], ["**"]):
             acme.key().patch(f"/v1/repos/{web.id}", {"settings": {"autoWatch": globs}})
-            row = rows_of(session, web)["release/1"]
+            row = rows_of(acme.session, web)["release/1"]
             assert (row.id, row.unwatched_at) == (branch.id, None)
             assert row.check_names == ("change-freeze/release/1", "change-freeze/release/*")
             assert acme.key().get(f"/v1/branches/{branch.id}").json()["frozen"] is True
 
-    def test_update_repository_watches_nothing_in_a_disabled_repository(self, acme: Tenant, session: Session) -> None:
+    def test_update_repository_watches_nothing_in_a_disabled_repository(self, acme: Tenant) -> None:
         web = acme.repository("web", "release/1", enabled=False)
         acme.key().patch(f"/v1/repos/{web.id}", {"settings": {"autoWatch": ["release/*"]}})
-        assert rows_of(session, web) == {}
+        assert rows_of(acme.session, web) == {}
 
     def test_update_repository_keeps_omitted_settings(self, acme: Tenant) -> None:
         web = acme.repository("web", auto_watch=["release/*"])
@@ -70,9 +68,9 @@ class TestUpdateRepository:
         assert web.auto_watch == []
         assert rows_of(session, web) == {}
 
-    def test_update_repository_saves_settings_without_an_installation(self, acme: Tenant, session: Session) -> None:
+    def test_update_repository_saves_settings_without_an_installation(self, acme: Tenant) -> None:
         web = acme.repository()
         acme.installation.state = "removed"
-        session.flush()
+        acme.session.flush()
         answer = acme.key().patch(f"/v1/repos/{web.id}", {"settings": {"autoWatch": ["release/*"]}})
         assert answer.json()["settings"] == {"autoWatch": ["release/*"]}

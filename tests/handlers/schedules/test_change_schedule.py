@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
 
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence
@@ -29,14 +28,14 @@ from tests.harness.concurrency import at_once
 
 
 class TestUpdateSchedule:
-    def test_update_schedule_changes_the_given_fields_and_replans(self, acme: Tenant, session: Session) -> None:
+    def test_update_schedule_changes_the_given_fields_and_replans(self, acme: Tenant) -> None:
         made = created(acme.key())
         shown = acme.key().patch(f"/v1/schedules/{made['id']}", {"name": "Noons", "window": NOON}).json()
         assert shown["nextOccurrence"]["startsAt"] == starts(SOON, 12)
         same = FIELDS - {"name", "window", "nextOccurrence", "updatedAt"}
         assert {name: shown[name] for name in same} == {name: made[name] for name in same}
         assert shown["updatedAt"] > made["updatedAt"]
-        reported = details(session, "schedule.updated")
+        reported = details(acme.session, "schedule.updated")
         assert reported["before"] == {"name": "Nights", "window": NIGHT}
         assert reported["after"] == {"name": "Noons", "window": NOON}
 
@@ -52,7 +51,7 @@ class TestUpdateSchedule:
         shown = {name: made[name] for name in (*FIRST, "exceptionsAllowed", "enabled", "allowOverlap")}
         assert acme.key().patch(f"/v1/schedules/{made['id']}", shown).json() == made
 
-    def test_excepted_day_has_no_window_and_no_overlap(self, acme: Tenant, session: Session) -> None:
+    def test_excepted_day_has_no_window_and_no_overlap(self, acme: Tenant) -> None:
         made = created(acme.key(), recurrence={**DAILY, "count": 3}, window=NOON)
         overlapping = {**FIRST, "recurrence": {"frequency": "once", "startDate": SOON.isoformat()}, "window": NOON}
         refusal(acme.key().post("/v1/schedules", overlapping), 409, "schedule_overlap")
@@ -60,7 +59,7 @@ class TestUpdateSchedule:
         shown = acme.key().patch(f"/v1/schedules/{made['id']}", {"recurrence": excepted}).json()
         assert shown["recurrence"] == excepted
         assert shown["nextOccurrence"]["startsAt"] == starts(SOON + timedelta(days=1), 12)
-        assert session.query(Occurrence).filter_by(schedule_id=made["id"]).count() == 2
+        assert acme.session.query(Occurrence).filter_by(schedule_id=made["id"]).count() == 2
         created(acme.key(), **overlapping)
 
     def test_update_schedule_disables_and_enables(self, acme: Tenant) -> None:
@@ -83,9 +82,9 @@ class TestUpdateSchedule:
         ids=lambda value: next(iter(value)),
     )
     def test_update_schedule_is_refused_on_overlap_unless_allowed(
-        self, acme: Tenant, session: Session, made: dict[str, Any], changes: dict[str, Any]
+        self, acme: Tenant, made: dict[str, Any], changes: dict[str, Any]
     ) -> None:
-        factories.branch(session, acme.repository("api"))
+        factories.branch(acme.session, acme.repository("api"))
         created(acme.key(), scope={"type": "repositories", "repositories": ["acme/web"]})
         path = f"/v1/schedules/{created(acme.key(), **made)['id']}"
         before = acme.key().get(path).json()
@@ -96,24 +95,20 @@ class TestUpdateSchedule:
         )
 
     @pytest.mark.parametrize("consenting", [0, 1])
-    def test_schedule_is_not_refused_beside_one_where_either_allows_it(
-        self, acme: Tenant, session: Session, consenting: int
-    ) -> None:
+    def test_schedule_is_not_refused_beside_one_where_either_allows_it(self, acme: Tenant, consenting: int) -> None:
         key = acme.key()
         path, beside = (f"/v1/schedules/{created(key, allowOverlap=number == consenting)['id']}" for number in range(2))
         for one in (path, beside):
             for changes in ({"enabled": False}, {"enabled": True}, {"window": NOON}, {"window": NIGHT}):
                 assert key.patch(one, changes).status_code == 200
 
-    def test_schedules_that_share_a_branch_since_they_were_saved_are_not_refused(
-        self, acme: Tenant, session: Session
-    ) -> None:
+    def test_schedules_that_share_a_branch_since_they_were_saved_are_not_refused(self, acme: Tenant) -> None:
         key, api, both = acme.key(), acme.repository("api"), ["acme/web", "acme/api"]
-        factories.branch(session, api, name="other")
+        factories.branch(acme.session, api, name="other")
         main = {"type": "repositories", "repositories": both, "branches": ["main"]}
         path = f"/v1/schedules/{created(key, scope=main)['id']}"
         created(key, scope={**main, "repositories": ["acme/api"], "branches": ["main", "other"]}, name="Beside")
-        factories.branch(session, api)
+        factories.branch(acme.session, api)
         for changes in ({"enabled": False}, {"enabled": True}, {"window": {**NIGHT, "endTime": "07:00"}}):
             assert key.patch(path, changes).status_code == 200
         created(key, window=NOON, name="Noon")
@@ -141,13 +136,13 @@ class TestUpdateSchedule:
         same = {"window": {**NOON, "days": 0}, "recurrence": {**DAILY, "interval": 1}}
         assert acme.key().patch(f"/v1/schedules/{made['id']}", same).json() == made
 
-    def test_concurrent_updates_of_a_schedule_are_serialized(self, acme: Tenant, session: Session) -> None:
+    def test_concurrent_updates_of_a_schedule_are_serialized(self, acme: Tenant) -> None:
         made = created(acme.key())
         key, path = acme.key(), f"/v1/schedules/{made['id']}"
         ends = [{"window": {**NIGHT, "endTime": f"0{hour}:00"}} for hour in range(1, 6)]
         answers = at_once(*[lambda change=change: key.patch(path, change) for change in ends])
         assert {answer.status_code for answer in answers} == {200}
-        [ends_at] = {row.ends_at.time() for row in session.scalars(select(Occurrence))}
+        [ends_at] = {row.ends_at.time() for row in acme.session.scalars(select(Occurrence))}
         assert ends_at.isoformat("minutes") == acme.key().get(path).json()["window"]["endTime"]
 
 
@@ -155,10 +150,10 @@ class TestActiveFreeze:
     """Of a schedule whose window is in force while it is changed."""
 
     @pytest.fixture
-    def active(self, acme: Tenant, session: Session, web: WatchedBranch) -> tuple[str, str]:
+    def active(self, acme: Tenant, web: WatchedBranch) -> tuple[str, str]:
         """Return the address of the schedule, and the id of its freeze."""
         made = created(acme.key(), recurrence=DAILY, window={"startTime": "00:00", "endTime": "23:59"})
-        return f"/v1/schedules/{made['id']}", running(session, acme, web, made["id"])
+        return f"/v1/schedules/{made['id']}", running(acme.session, acme, web, made["id"])
 
     def frozen(self, acme: Tenant) -> list[str]:
         found = acme.key().get("/v1/freezes", state="in_force").json()["data"]
@@ -219,28 +214,24 @@ class TestActiveFreeze:
 
 
 class TestDeleteSchedule:
-    def test_delete_schedule_removes_its_plan_and_keeps_its_freezes(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
+    def test_delete_schedule_removes_its_plan_and_keeps_its_freezes(self, acme: Tenant, web: WatchedBranch) -> None:
         made = created(acme.key())["id"]
-        freeze = running(session, acme, web, made)
+        freeze = running(acme.session, acme, web, made)
         answer = acme.key().delete(f"/v1/schedules/{made}")
         assert (answer.status_code, answer.content) == (204, b"")
         refusal(acme.key().get(f"/v1/schedules/{made}"), 404, "schedule_not_found")
         [found] = acme.key().get("/v1/freezes", scheduleId=made).json()["data"]
         assert (found["id"], found["state"]) == (freeze, "in_force")
-        assert session.scalar(select(func.count()).select_from(Occurrence)) == 1
+        assert acme.session.scalar(select(func.count()).select_from(Occurrence)) == 1
         assert acme.audit() == ["schedule.created", "schedule.deleted"]
 
-    def test_delete_schedule_ends_active_freezes_on_request(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
+    def test_delete_schedule_ends_active_freezes_on_request(self, acme: Tenant, web: WatchedBranch) -> None:
         made = created(acme.key())["id"]
-        freeze = running(session, acme, web, made)
+        freeze = running(acme.session, acme, web, made)
         assert acme.key().delete(f"/v1/schedules/{made}?endActive=true").status_code == 204
         shown = acme.key().get(f"/v1/freezes/{freeze}").json()
         assert (shown["state"], shown["endReason"]) == ("ended", "lifted")
-        assert details(session, "schedule.deleted")["endedFreezes"] == [freeze]
+        assert details(acme.session, "schedule.deleted")["endedFreezes"] == [freeze]
 
     def test_deleted_schedule_does_not_overlap_a_new_schedule(self, acme: Tenant) -> None:
         made = created(acme.key())["id"]
@@ -249,7 +240,7 @@ class TestDeleteSchedule:
 
 
 class TestSkipNextOccurrence:
-    def test_repeated_skip_next_skips_consecutive_windows(self, acme: Tenant, session: Session) -> None:
+    def test_repeated_skip_next_skips_consecutive_windows(self, acme: Tenant) -> None:
         made = created(acme.key())
         path = f"/v1/schedules/{made['id']}"
         first = acme.key().post(f"{path}/skip-next").json()

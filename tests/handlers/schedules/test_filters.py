@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from tests import factories
@@ -21,10 +20,10 @@ SCOPES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def key(acme: Tenant, session: Session, web: WatchedBranch) -> Caller:
+def key(acme: Tenant, web: WatchedBranch) -> Caller:
     """Return a key of an organisation that watches main of two repositories and a release branch of one."""
-    factories.branch(session, session.get_one(Repository, web.repository_id), "release/1.x")
-    factories.branch(session, acme.repository("api"), "main")
+    factories.branch(acme.session, acme.session.get_one(Repository, web.repository_id), "release/1.x")
+    factories.branch(acme.session, acme.repository("api"), "main")
     acme.repository("docs")
     return acme.key()
 
@@ -83,10 +82,10 @@ class TestFiltersOfEveryList:
         refusal(key.send("GET", f"{path}{'&' if '?' in path else '?'}source=file"), 400, "invalid_parameter")
 
 
-def test_occurrences_of_deleted_schedules_are_filtered_as_well(acme: Tenant, key: Caller, session: Session) -> None:
+def test_occurrences_of_deleted_schedules_are_filtered_as_well(acme: Tenant, key: Caller) -> None:
     for name in ("Old", "Older"):
-        gone = factories.schedule(session, acme.organization, name=name, deleted_at=factories.now())
-        factories.occurrence(session, gone)
+        gone = factories.schedule(acme.session, acme.organization, name=name, deleted_at=factories.now())
+        factories.occurrence(acme.session, gone)
     shown = key.get("/v1/schedules/occurrences", name="older", branch="main").json()["data"]
     assert [one["scheduleId"] for one in shown] == [gone.id]
 

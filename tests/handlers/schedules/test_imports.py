@@ -61,11 +61,9 @@ class TestImportSchedules:
         assert shown["nextOccurrence"]["startsAt"] == f"{SOON.isoformat()}T17:00:00Z"
         assert session.scalar(select(func.count()).select_from(Occurrence)) == 1
 
-    def test_import_without_timezone_uses_that_of_the_organization(
-        self, acme: Tenant, member: Caller, session: Session
-    ) -> None:
+    def test_import_without_timezone_uses_that_of_the_organization(self, acme: Tenant, member: Caller) -> None:
         acme.organization.settings = {**acme.organization.settings, "timezone": "Asia/Tokyo"}
-        session.flush()
+        acme.session.flush()
         body = {name: value for name, value in of_file(event("1")).items() if name != "timezone"}
         assert only(imported(member, body))["terms"]["timezone"] == "Asia/Tokyo"
 
@@ -148,17 +146,17 @@ class TestImportSchedules:
         assert (reported["data"][1]["code"], reported["data"][1]["scheduleId"]) == ("unsupported_recurrence", None)
 
     def test_dry_run_reports_the_same_result_and_changes_nothing(
-        self, member: Caller, session: Session, wakeups: RecordedWakeups, acme: Tenant
+        self, member: Caller, wakeups: RecordedWakeups, acme: Tenant
     ) -> None:
         imported(member, of_file(event("1"), event("2", name="Other"), event("4", name="Gone")))
-        before = [(row.id, row.name, row.updated_at) for row in kept(session)]
-        entries, occurrences = len(acme.audit()), session.scalar(select(func.count()).select_from(Occurrence))
+        before = [(row.id, row.name, row.updated_at) for row in kept(acme.session)]
+        entries, occurrences = len(acme.audit()), acme.session.scalar(select(func.count()).select_from(Occurrence))
         events = (event("1", name="New name"), event("2", name="Other"), event("3"), event("4", "STATUS:CANCELLED"))
         dry = imported(member, of_file(*events, dryRun=True))
         assert dry["dryRun"] is True
-        assert [(row.id, row.name, row.updated_at) for row in kept(session)] == before
+        assert [(row.id, row.name, row.updated_at) for row in kept(acme.session)] == before
         assert len(acme.audit()) == entries
-        assert session.scalar(select(func.count()).select_from(Occurrence)) == occurrences
+        assert acme.session.scalar(select(func.count()).select_from(Occurrence)) == occurrences
         real = imported(member, of_file(*events))
         assert actions(real) == {"1": "updated", "2": "unchanged", "3": "created", "4": "removed"}
         assert dry["counts"] == real["counts"]
@@ -166,18 +164,16 @@ class TestImportSchedules:
             "data"
         ]
 
-    def test_concurrent_imports_create_one_schedule_per_event(self, acme: Tenant, session: Session) -> None:
+    def test_concurrent_imports_create_one_schedule_per_event(self, acme: Tenant) -> None:
         callers = [acme.person("member"), acme.person("admin")]
         answers = at_once(*(lambda caller=caller: caller.post(IMPORT, of_file(event("1"))) for caller in callers))
         assert sorted(only(answer.json())["action"] for answer in answers) == ["created", "unchanged"]
-        assert len(kept(session)) == 1
+        assert len(kept(acme.session)) == 1
 
-    def test_import_is_audited_as_a_whole_and_per_schedule(
-        self, member: Caller, acme: Tenant, session: Session
-    ) -> None:
+    def test_import_is_audited_as_a_whole_and_per_schedule(self, member: Caller, acme: Tenant) -> None:
         imported(member, of_file(event("1"), event("2", "STATUS:CANCELLED")))
         assert acme.audit() == ["schedule.created", "schedule.imported"]
-        details = session.scalars(select(AuditEntry).where(AuditEntry.action == "schedule.imported")).one().details
+        details = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "schedule.imported")).one().details
         assert details["counts"] == {
             "created": 1,
             "updated": 0,
@@ -187,7 +183,7 @@ class TestImportSchedules:
             "skipped": 1,
             "refused": 0,
         }
-        assert details["schedules"] == [kept(session)[0].id]
+        assert details["schedules"] == [kept(acme.session)[0].id]
 
     def test_import_is_refused_when_the_organization_is_deleted_meanwhile(
         self, acme: Tenant, member: Caller, database: str, session: Session, monkeypatch: pytest.MonkeyPatch
@@ -204,8 +200,8 @@ class TestImportSchedules:
         refusal(member.post(IMPORT, of_file(event("1"))), 410, "organization_deleted")
         assert kept(session) == []
 
-    def test_imports_of_two_organizations_are_independent(self, acme: Tenant, globex: Tenant, session: Session) -> None:
-        factories.branch(session, globex.repository("site"))
+    def test_imports_of_two_organizations_are_independent(self, acme: Tenant, globex: Tenant) -> None:
+        factories.branch(acme.session, globex.repository("site"))
         for tenant in (acme, globex):
             assert only(imported(tenant.person("member"), of_file(event("1"))))["action"] == "created"
 

@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.repositories import WatchedBranch
 from tests.handlers.callers import Caller, Tenant
@@ -18,11 +17,11 @@ OTHER = of_file(event("2", name="Audit"), removeMissing=True)
 
 
 @pytest.fixture
-def freeze(acme: Tenant, member: Caller, session: Session, web: WatchedBranch) -> str:
+def freeze(acme: Tenant, member: Caller, web: WatchedBranch) -> str:
     """Return the freeze in force of an imported schedule."""
     made = only(imported(member, of_file(event("1"))))
     assert made["activeFreeze"] is None
-    return running(session, acme, web, made["scheduleId"])
+    return running(acme.session, acme, web, made["scheduleId"])
 
 
 def reported(shown: dict[str, Any]) -> str | None:

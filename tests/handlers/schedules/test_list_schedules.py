@@ -4,7 +4,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.repositories import WatchedBranch
 from models.schedules import Schedule
@@ -31,11 +30,11 @@ class TestListSchedules:
         assert set(page["data"][0]) == FIELDS
         assert {row["id"] for row in page["data"]} == set(made)
 
-    def test_pages_of_schedules_list_each_schedule_once(self, acme: Tenant, session: Session) -> None:
+    def test_pages_of_schedules_list_each_schedule_once(self, acme: Tenant) -> None:
         same = factories.now() + timedelta(days=1)
-        made = [factories.schedule(session, acme.organization).id for _ in range(7)]
+        made = [factories.schedule(acme.session, acme.organization).id for _ in range(7)]
         for schedule_id in made[:5]:
-            factories.occurrence(session, session.get_one(Schedule, schedule_id), starts_at=same)
+            factories.occurrence(acme.session, acme.session.get_one(Schedule, schedule_id), starts_at=same)
         found: list[str] = []
         page: dict[str, Any] = {"nextCursor": ""}
         while page["nextCursor"] is not None:
@@ -44,18 +43,16 @@ class TestListSchedules:
             found += [row["id"] for row in page["data"]]
         assert found == sorted(made[:5]) + sorted(made[5:])
 
-    def test_list_schedules_omits_deleted_and_foreign_schedules(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
-        factories.schedule(session, globex.organization)
-        factories.schedule(session, acme.organization, deleted_at=factories.now())
+    def test_list_schedules_omits_deleted_and_foreign_schedules(self, acme: Tenant, globex: Tenant) -> None:
+        factories.schedule(acme.session, globex.organization)
+        factories.schedule(acme.session, acme.organization, deleted_at=factories.now())
         assert acme.key().get("/v1/schedules").json() == {"data": [], "nextCursor": None}
 
 
 class TestListSchedulesWithOccurrences:
     @pytest.fixture
-    def schedule(self, acme: Tenant, session: Session) -> Schedule:
-        return factories.schedule(session, acme.organization)
+    def schedule(self, acme: Tenant) -> Schedule:
+        return factories.schedule(acme.session, acme.organization)
 
     @pytest.mark.parametrize(
         ("bounds", "expected"),
@@ -68,14 +65,14 @@ class TestListSchedulesWithOccurrences:
         ],
     )
     def test_list_schedules_shows_occurrences_of_each_in_a_range(
-        self, acme: Tenant, session: Session, schedule: Schedule, bounds: dict[str, int], expected: list[str]
+        self, acme: Tenant, schedule: Schedule, bounds: dict[str, int], expected: list[str]
     ) -> None:
         now, days = factories.now(), {"in": (4, 5), "across": (0, 2), "out": (62, 63), "much later": (182, 183)}
         names = {
-            factories.occurrence(session, schedule, starts_at=now + first * DAY, ends_at=now + last * DAY).id: name
+            factories.occurrence(acme.session, schedule, starts_at=now + first * DAY, ends_at=now + last * DAY).id: name
             for name, (first, last) in days.items()
         }
-        other = factories.schedule(session, acme.organization)
+        other = factories.schedule(acme.session, acme.organization)
         query = {f"occurrences{name}": (now + day * DAY).isoformat() for name, day in bounds.items()}
         shown = acme.key().get("/v1/schedules", **query).json()["data"]
         found = {row["id"]: [names[one["id"]] for one in row["occurrences"]] for row in shown}
@@ -88,11 +85,11 @@ class TestListSchedulesWithOccurrences:
         assert shown["occurrences"] == []
 
     def test_list_schedules_shows_occurrences_as_their_own_list_does(
-        self, acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch
+        self, acme: Tenant, schedule: Schedule, web: WatchedBranch
     ) -> None:
         made = created(acme.key())
-        running(session, acme, web, made["id"])
-        factories.occurrence(session, schedule, skip_reason="asked")
+        running(acme.session, acme, web, made["id"])
+        factories.occurrence(acme.session, schedule, skip_reason="asked")
         beyond = {"From": factories.now() + timedelta(days=60), "To": factories.now() + timedelta(days=120)}
         for bounds in ({"From": factories.now()}, beyond):
             query = {f"occurrences{name}": instant.isoformat() for name, instant in bounds.items()}
@@ -122,21 +119,17 @@ class TestListSchedulesWithOccurrences:
 
 
 class TestGetSchedule:
-    def test_get_schedule_shows_the_next_planned_window_only(
-        self, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
+    def test_get_schedule_shows_the_next_planned_window_only(self, acme: Tenant, web: WatchedBranch) -> None:
         made = created(acme.key())
-        running(session, acme, web, made["id"])
+        running(acme.session, acme, web, made["id"])
         assert acme.key().post(f"/v1/schedules/{made['id']}/skip-next").status_code == 200
         shown = acme.key("schedule:read").get(f"/v1/schedules/{made['id']}").json()
         assert shown["nextOccurrence"]["startsAt"] == starts(SOON + timedelta(days=1), 22)
 
-    def test_get_schedule_advances_the_next_window_with_the_clock(
-        self, acme: Tenant, session: Session, later: Any
-    ) -> None:
-        schedule = factories.schedule(session, acme.organization)
+    def test_get_schedule_advances_the_next_window_with_the_clock(self, acme: Tenant, later: Any) -> None:
+        schedule = factories.schedule(acme.session, acme.organization)
         first, second = (
-            factories.occurrence(session, schedule, starts_at=factories.now() + timedelta(hours=hours))
+            factories.occurrence(acme.session, schedule, starts_at=factories.now() + timedelta(hours=hours))
             for hours in (1, 3)
         )
         path = f"/v1/schedules/{schedule.id}"

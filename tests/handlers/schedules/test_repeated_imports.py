@@ -151,17 +151,15 @@ class TestMissingEvents:
             assert (row["scheduleId"], row["terms"]) == (made["scheduleId"], made["terms"])
         assert len(kept(session)) == 2
 
-    def test_schedules_of_missing_events_are_removed_on_request(
-        self, acme: Tenant, member: Caller, session: Session
-    ) -> None:
+    def test_schedules_of_missing_events_are_removed_on_request(self, acme: Tenant, member: Caller) -> None:
         made = imported(member, of_file(event("1"), event("2", day=LATER)))["data"][1]
         dry = imported(member, of_file(event("1"), removeMissing=True, dryRun=True))
-        assert len(kept(session)) == 2
+        assert len(kept(acme.session)) == 2
         real = imported(member, of_file(event("1"), removeMissing=True))
         assert dry["data"] == real["data"]
         assert results(real) == [("2", "removed", "missing"), ("1", "unchanged", None)]
         assert real["data"][0]["before"] == made["terms"]
-        assert [row.name for row in kept(session)] == ["Inventory"]
+        assert [row.name for row in kept(acme.session)] == ["Inventory"]
         assert acme.audit()[-2:] == ["schedule.deleted", "schedule.imported"]
         assert actions(imported(member, of_file(event("1"), event("2", day=LATER))))["2"] == "created"
 

@@ -224,9 +224,9 @@ class TestSkipOccurrence:
 
     @pytest.mark.parametrize(("changes", "status"), [({"name": "Beside"}, 200), ({"window": NIGHT}, 409)])
     def test_window_planned_beside_another_schedule_may_be_unskipped(
-        self, key: Caller, acme: Tenant, session: Session, changes: dict[str, Any], status: int
+        self, key: Caller, acme: Tenant, changes: dict[str, Any], status: int
     ) -> None:
-        factories.branch(session, acme.repository("api"))
+        factories.branch(acme.session, acme.repository("api"))
         once = {"frequency": "once", "startDate": (SOON + DAY).isoformat()}
         scopes = [{"type": "glob", "patterns": [f"acme/{name}", "acme/new"]} for name in ("web", "api")]
         window = NIGHT if status == 200 else NOON
@@ -234,15 +234,13 @@ class TestSkipOccurrence:
             created(key, recurrence=rule, scope=scope, window=each)
             for rule, scope, each in zip((DAILY, once), scopes, (NIGHT, window), strict=True)
         )
-        factories.branch(session, acme.repository("new"))
+        factories.branch(acme.session, acme.repository("new"))
         [planned] = on(key, mine, SOON + DAY)
         key.post(path(mine, planned["id"], "skip"))
         assert key.patch(f"/v1/schedules/{other['id']}", changes).status_code == 200
         assert key.post(path(mine, planned["id"], "unskip")).status_code == status
 
-    def test_other_overlaps_do_not_prevent_an_unskip(
-        self, key: Caller, nights: dict[str, Any], session: Session, acme: Tenant
-    ) -> None:
+    def test_other_overlaps_do_not_prevent_an_unskip(self, key: Caller, nights: dict[str, Any], acme: Tenant) -> None:
         once = {"frequency": "once", "startDate": (SOON + 5 * DAY).isoformat()}
         created(key, recurrence=once, allowOverlap=True)
         created(key, name="Every night", allowOverlap=True)
@@ -279,16 +277,10 @@ class TestSkipOccurrence:
 
     @pytest.mark.parametrize("action", ["skip", "unskip"])
     def test_active_window_is_not_changed_and_the_error_names_its_freeze(
-        self,
-        acme: Tenant,
-        key: Caller,
-        nights: dict[str, Any],
-        session: Session,
-        web: WatchedBranch,
-        action: str,
+        self, acme: Tenant, key: Caller, nights: dict[str, Any], web: WatchedBranch, action: str
     ) -> None:
-        freeze = running(session, acme, web, nights["id"])
-        row = session.scalars(select(Occurrence).where(Occurrence.freeze_id == freeze)).one()
+        freeze = running(acme.session, acme, web, nights["id"])
+        row = acme.session.scalars(select(Occurrence).where(Occurrence.freeze_id == freeze)).one()
         error = refusal(key.post(path(nights, row.id, action)), 409, "invalid_state")
         assert freeze in error["message"]
 

@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
 
 from integrations.slack import Slack
 from integrations.slack.client import SlackInstallation
@@ -41,12 +40,12 @@ class TestGetSlackConnection:
         assert acme.person("viewer").get(CONNECTION).json() == NONE
 
     def test_connection_shows_workspace_channels_and_own_user(
-        self, acme: Tenant, globex: Tenant, workspaces: Workspaces, session: Session
+        self, acme: Tenant, globex: Tenant, workspaces: Workspaces
     ) -> None:
         workspaces.connect(acme.person("admin"))
         ada = member(acme, "viewer")
-        factories.slack_link(session, rows(session)[0], ada.user, slack_user_id="U0ADA")
-        factories.slack_subscription(session, acme.organization)
+        factories.slack_link(acme.session, rows(acme.session)[0], ada.user, slack_user_id="U0ADA")
+        factories.slack_subscription(acme.session, acme.organization)
         shown = ada.caller.get(CONNECTION).json()
         assert (shown["state"], shown["team"]) == ("connected", {"id": "T0ACME", "name": "Acme"})
         assert shown["connectedBy"]["type"] == "user"
@@ -74,17 +73,15 @@ class TestGetSlackInstallUrl:
 
 
 class TestClaimSlackWorkspace:
-    def test_workspace_is_connected_with_a_sealed_token(
-        self, acme: Tenant, workspaces: Workspaces, session: Session
-    ) -> None:
+    def test_workspace_is_connected_with_a_sealed_token(self, acme: Tenant, workspaces: Workspaces) -> None:
         answer = workspaces.connect(acme.person("admin"))
         assert (answer.status_code, answer.json()["state"]) == (200, "connected")
         token = workspaces.slack.tokens[0].access_token
-        assert token_of(session) == token
-        assert token.encode() not in (rows(session)[0].encrypted_tokens or b"")
+        assert token_of(acme.session) == token
+        assert token.encode() not in (rows(acme.session)[0].encrypted_tokens or b"")
         assert token not in answer.text
         assert acme.audit() == ["slack.requested", "slack.connected"]
-        assert token not in str([entry.details for entry in session.scalars(select(AuditEntry))])
+        assert token not in str([entry.details for entry in acme.session.scalars(select(AuditEntry))])
 
     def test_state_is_accepted_once(self, acme: Tenant, workspaces: Workspaces) -> None:
         admin = acme.person("admin")
@@ -95,20 +92,20 @@ class TestClaimSlackWorkspace:
         assert [row["path"] for row in error["details"]] == ["/state"]
 
     def test_state_of_another_person_or_organization_is_refused(
-        self, acme: Tenant, globex: Tenant, workspaces: Workspaces, session: Session
+        self, acme: Tenant, globex: Tenant, workspaces: Workspaces
     ) -> None:
         back = workspaces.back(acme.person("admin"))
         for caller in (acme.person("owner"), globex.person("admin")):
             refusal(caller.post(CLAIM, back), 422, "invalid_parameter")
-        assert rows(session) == []
+        assert rows(acme.session) == []
         assert workspaces.slack.tokens == []  # the code was not spent
 
-    def test_state_is_accepted_for_an_hour(self, acme: Tenant, workspaces: Workspaces, session: Session) -> None:
+    def test_state_is_accepted_for_an_hour(self, acme: Tenant, workspaces: Workspaces) -> None:
         back = workspaces.back(acme.person("admin"))
-        issued = session.scalars(select(OneTimeToken)).one()
+        issued = acme.session.scalars(select(OneTimeToken)).one()
         assert issued.expires_at - issued.created_at == timedelta(hours=1)
         issued.expires_at = factories.now()
-        session.flush()
+        acme.session.flush()
         refusal(acme.person("admin").post(CLAIM, back), 422, "invalid_parameter")
 
     @pytest.mark.parametrize(
@@ -116,30 +113,26 @@ class TestClaimSlackWorkspace:
         [{"kind": "refusal", "message": "invalid_code"}, {"kind": "error", "status": 503}, {"kind": "disconnect"}],
     )
     def test_slack_that_fails_leaves_the_state_for_another_try(
-        self, acme: Tenant, workspaces: Workspaces, session: Session, fault: dict[str, Any]
+        self, acme: Tenant, workspaces: Workspaces, fault: dict[str, Any]
     ) -> None:
         admin = acme.person("admin")
         back = workspaces.back(admin)
         workspaces.slack.faults.add(scope=ACCESS, **fault)
         refusal(admin.post(CLAIM, back), 502, "slack_unavailable")
-        assert rows(session) == []
+        assert rows(acme.session) == []
         workspaces.slack.faults.clear()
         assert admin.post(CLAIM, back).status_code == 200
 
-    def test_same_workspace_again_gets_the_new_token(
-        self, acme: Tenant, workspaces: Workspaces, session: Session
-    ) -> None:
+    def test_same_workspace_again_gets_the_new_token(self, acme: Tenant, workspaces: Workspaces) -> None:
         admin = acme.person("admin")
         workspaces.connect(admin)
-        channel = factories.slack_subscription(session, acme.organization)
+        channel = factories.slack_subscription(acme.session, acme.organization)
         workspaces.slack.tokens[0].access_token = "xoxb-another-token"
         assert workspaces.connect(admin, team="T0ACME").status_code == 200
-        assert token_of(session) == "xoxb-another-token"
-        assert session.get(SlackSubscription, channel.id) is not None
+        assert token_of(acme.session) == "xoxb-another-token"
+        assert acme.session.get(SlackSubscription, channel.id) is not None
 
-    def test_second_workspace_is_refused_and_its_token_revoked(
-        self, acme: Tenant, workspaces: Workspaces, session: Session
-    ) -> None:
+    def test_second_workspace_is_refused_and_its_token_revoked(self, acme: Tenant, workspaces: Workspaces) -> None:
         admin = acme.person("admin")
         other = workspaces.back(admin, "U1HANK")
         workspaces.connect(admin)
@@ -149,10 +142,10 @@ class TestClaimSlackWorkspace:
             ("T0ACME", False),
             ("T0GLOBEX", True),
         ]
-        assert [row.team_id for row in rows(session)] == ["T0ACME"]
+        assert [row.team_id for row in rows(acme.session)] == ["T0ACME"]
 
     def test_workspace_of_another_organization_is_refused_and_keeps_its_token(
-        self, acme: Tenant, globex: Tenant, workspaces: Workspaces, session: Session
+        self, acme: Tenant, globex: Tenant, workspaces: Workspaces
     ) -> None:
         workspaces.connect(acme.person("admin"))
         refusal(workspaces.connect(globex.person("admin")), 409, "slack_already_connected")
@@ -161,25 +154,23 @@ class TestClaimSlackWorkspace:
         assert globex.person("admin").get(CONNECTION).json()["state"] == "none"
 
     def test_installation_in_all_workspaces_is_refused_and_its_token_revoked(
-        self, acme: Tenant, workspaces: Workspaces, session: Session
+        self, acme: Tenant, workspaces: Workspaces
     ) -> None:
         admin = acme.person("admin")
         error = refusal(admin.post(CLAIM, workspaces.back(admin, everywhere=True)), 409, "invalid_state")
         assert "Enterprise Grid" in error["message"]
         workspaces.work()
         assert [token.revoked for token in workspaces.slack.tokens] == [True]
-        assert rows(session) == []
+        assert rows(acme.session) == []
 
-    def test_missing_scopes_are_shown_and_need_attention(
-        self, acme: Tenant, workspaces: Workspaces, session: Session
-    ) -> None:
+    def test_missing_scopes_are_shown_and_need_attention(self, acme: Tenant, workspaces: Workspaces) -> None:
         admin = acme.person("admin")
         workspaces.slack.settings.granted_scopes = ["commands", "chat:write", "channels:read", "groups:read"]
         assert workspaces.connect(admin).json()["missingScopes"] == ["chat:write.public"]
-        assert alerts(session) == ["slack_scopes_missing"]
+        assert alerts(acme.session) == ["slack_scopes_missing"]
         workspaces.slack.settings.granted_scopes = None
         assert workspaces.connect(admin, team="T0ACME").json()["missingScopes"] == []
-        assert alerts(session) == []
+        assert alerts(acme.session) == []
 
 
 class TestGetSlackInstallRequest:
@@ -195,20 +186,20 @@ class TestGetSlackInstallRequest:
 
 class TestDisconnectSlack:
     def test_disconnection_removes_everything_and_revokes_the_token(
-        self, acme: Tenant, workspaces: Workspaces, session: Session, wakeups: RecordedWakeups
+        self, acme: Tenant, workspaces: Workspaces, wakeups: RecordedWakeups
     ) -> None:
         admin = acme.person("admin")
         workspaces.connect(admin)
-        factories.slack_link(session, rows(session)[0], member(acme).user)
-        factories.slack_subscription(session, acme.organization)
+        factories.slack_link(acme.session, rows(acme.session)[0], member(acme).user)
+        factories.slack_subscription(acme.session, acme.organization)
         assert admin.delete(CONNECTION).status_code == 204
         assert "slack_tokens" in wakeups.sent
         assert admin.get(CONNECTION).json() == NONE
         for table in (SlackLink, SlackSubscription):
-            assert session.scalar(select(func.count()).select_from(table)) == 0
+            assert acme.session.scalar(select(func.count()).select_from(table)) == 0
         workspaces.work()
         assert workspaces.slack.tokens[0].revoked
-        assert rows(session) == []
+        assert rows(acme.session) == []
         assert acme.audit()[-2:] == ["slack.unsubscribed", "slack.disconnected"]
 
     def test_disconnection_without_a_workspace_changes_nothing(self, acme: Tenant, workspaces: Workspaces) -> None:
@@ -216,14 +207,14 @@ class TestDisconnectSlack:
         assert acme.audit() == []
 
     def test_token_is_revoked_until_slack_has_done_it(
-        self, acme: Tenant, workspaces: Workspaces, session: Session, clock: MovableClock
+        self, acme: Tenant, workspaces: Workspaces, clock: MovableClock
     ) -> None:
         admin = acme.person("admin")
         workspaces.connect(admin)
         admin.delete(CONNECTION)
         workspaces.slack.faults.add("error", "auth.revoke", status=429, headers={"Retry-After": "600"})
         workspaces.work()
-        [row] = rows(session)
+        [row] = rows(acme.session)
         assert (row.attempts, row.last_error_code) == (1, "ratelimited")
         assert row.due_at is not None
         assert row.due_at > factories.now() + timedelta(seconds=500)
@@ -234,10 +225,10 @@ class TestDisconnectSlack:
         clock.offset += timedelta(hours=1)
         workspaces.work()
         assert workspaces.slack.tokens[0].revoked
-        assert rows(session) == []
+        assert rows(acme.session) == []
 
     def test_workspace_connected_again_keeps_its_token(
-        self, acme: Tenant, globex: Tenant, workspaces: Workspaces, session: Session
+        self, acme: Tenant, globex: Tenant, workspaces: Workspaces
     ) -> None:
         workspaces.connect(acme.person("admin"))
         acme.person("admin").delete(CONNECTION)
@@ -292,13 +283,13 @@ class TestDisconnectSlack:
         workspaces.work()
         assert [token.revoked for token in workspaces.slack.tokens] == [True]
 
-    def test_deleted_organization_is_disconnected(self, acme: Tenant, workspaces: Workspaces, session: Session) -> None:
+    def test_deleted_organization_is_disconnected(self, acme: Tenant, workspaces: Workspaces) -> None:
         workspaces.connect(acme.person("owner"))
         body = {"name": "Acme"}
         assert signed_in(acme, "owner").post("/api/auth/org/delete", body).status_code == 200
         workspaces.work()
         assert workspaces.slack.tokens[0].revoked
-        assert rows(session) == []
+        assert rows(acme.session) == []
 
 
 class TestGetSlackManifest:

@@ -22,92 +22,82 @@ def linked(session: Session) -> dict[str, str]:
 
 
 class TestLinkSlackUser:
-    def test_slack_user_acts_as_the_person_who_confirms(
-        self, acme: Tenant, workspaces: Workspaces, session: Session
-    ) -> None:
-        factories.slack_connection(session, acme.organization)
+    def test_slack_user_acts_as_the_person_who_confirms(self, acme: Tenant, workspaces: Workspaces) -> None:
+        factories.slack_connection(acme.session, acme.organization)
         ada = signed_in(acme, "viewer")
         token = workspaces.link_token(acme)
         assert ada.jwt.post(LINK, {"token": token}).json() == {"slackUserId": "U0ADA"}
-        assert linked(session) == {"U0ADA": ada.id}
+        assert linked(acme.session) == {"U0ADA": ada.id}
         assert ada.jwt.get(CONNECTION).json()["me"] == {"linked": True, "slackUserId": "U0ADA"}
         assert acme.audit() == ["slack.linked"]
 
-    def test_token_is_accepted_once_for_ten_minutes(
-        self, acme: Tenant, workspaces: Workspaces, session: Session
-    ) -> None:
-        factories.slack_connection(session, acme.organization)
+    def test_token_is_accepted_once_for_ten_minutes(self, acme: Tenant, workspaces: Workspaces) -> None:
+        factories.slack_connection(acme.session, acme.organization)
         body = {"token": workspaces.link_token(acme)}
-        issued = session.scalars(select(OneTimeToken)).one()
+        issued = acme.session.scalars(select(OneTimeToken)).one()
         assert issued.expires_at - issued.created_at == timedelta(minutes=10)
         assert body["token"].encode() not in issued.token_hash
         assert acme.person("member").post(LINK, body).status_code == 200
         error = refusal(acme.person("owner").post(LINK, body), 422, "invalid_parameter")
         assert [row["path"] for row in error["details"]] == ["/token"]
 
-    def test_later_link_ends_the_one_before(self, acme: Tenant, workspaces: Workspaces, session: Session) -> None:
-        factories.slack_connection(session, acme.organization)
+    def test_later_link_ends_the_one_before(self, acme: Tenant, workspaces: Workspaces) -> None:
+        factories.slack_connection(acme.session, acme.organization)
         first, second = workspaces.link_token(acme), workspaces.link_token(acme)
         refusal(acme.person("member").post(LINK, {"token": first}), 422, "invalid_parameter")
         assert acme.person("member").post(LINK, {"token": second}).status_code == 200
 
     def test_token_of_another_organization_is_refused(
-        self, acme: Tenant, globex: Tenant, workspaces: Workspaces, session: Session
+        self, acme: Tenant, globex: Tenant, workspaces: Workspaces
     ) -> None:
-        factories.slack_connection(session, acme.organization)
+        factories.slack_connection(acme.session, acme.organization)
         body = {"token": workspaces.link_token(acme)}
         refusal(globex.person("owner").post(LINK, body), 422, "invalid_parameter")
         assert acme.person("viewer").post(LINK, body).status_code == 200
 
-    def test_earlier_links_of_person_and_slack_user_end(
-        self, acme: Tenant, workspaces: Workspaces, session: Session
-    ) -> None:
-        connection = factories.slack_connection(session, acme.organization)
+    def test_earlier_links_of_person_and_slack_user_end(self, acme: Tenant, workspaces: Workspaces) -> None:
+        connection = factories.slack_connection(acme.session, acme.organization)
         ada, grace = signed_in(acme, "member"), signed_in(acme, "member")
         for slack_user, person in (("U0ADA", ada), ("U0GRACE", grace)):
             person.jwt.post(LINK, {"token": workspaces.link_token(acme, slack_user)})
         for _ in range(2):
             assert ada.jwt.post(LINK, {"token": workspaces.link_token(acme, "U0GRACE")}).status_code == 200
-        assert linked(session) == {"U0GRACE": ada.id}
+        assert linked(acme.session) == {"U0GRACE": ada.id}
         assert acme.audit()[2:] == ["slack.unlinked", "slack.unlinked", "slack.linked"]
         assert connection.lost_at is None
 
-    def test_link_to_a_workspace_that_is_gone_is_refused(
-        self, acme: Tenant, workspaces: Workspaces, session: Session
-    ) -> None:
-        connection = factories.slack_connection(session, acme.organization)
+    def test_link_to_a_workspace_that_is_gone_is_refused(self, acme: Tenant, workspaces: Workspaces) -> None:
+        connection = factories.slack_connection(acme.session, acme.organization)
         body = {"token": workspaces.link_token(acme)}
         connection.lost_at = factories.now()
-        session.flush()
+        acme.session.flush()
         refusal(acme.person("member").post(LINK, body), 409, "invalid_state")
 
 
 class TestUnlinkSlackUser:
-    def test_link_is_ended_by_its_person(self, acme: Tenant, workspaces: Workspaces, session: Session) -> None:
-        factories.slack_connection(session, acme.organization)
+    def test_link_is_ended_by_its_person(self, acme: Tenant, workspaces: Workspaces) -> None:
+        factories.slack_connection(acme.session, acme.organization)
         acme.person("member").post(LINK, {"token": workspaces.link_token(acme)})
         assert acme.person("owner").delete(LINK).status_code == 204
-        assert list(linked(session)) == ["U0ADA"]
+        assert list(linked(acme.session)) == ["U0ADA"]
         assert acme.person("member").delete(LINK).status_code == 204
-        assert linked(session) == {}
+        assert linked(acme.session) == {}
         assert acme.audit() == ["slack.linked", "slack.unlinked"]
 
-    def test_link_ends_with_the_membership(
-        self, acme: Tenant, globex: Tenant, workspaces: Workspaces, session: Session
-    ) -> None:
-        factories.slack_connection(session, acme.organization)
+    def test_link_ends_with_the_membership(self, acme: Tenant, globex: Tenant, workspaces: Workspaces) -> None:
+        factories.slack_connection(acme.session, acme.organization)
         ada = signed_in(acme, "member")
         ada.jwt.post(LINK, {"token": workspaces.link_token(acme)})
         assert acme.person("admin").delete(f"/v1/members/{ada.id}").status_code == 204
-        assert linked(session) == {}
-        assert session.get(Membership, (acme.id, ada.id)) is None
+        assert linked(acme.session) == {}
+        assert acme.session.get(Membership, (acme.id, ada.id)) is None
 
 
 class TestGetSlackLinkRequest:
     def test_request_names_slack_user_and_organization_to_members(
-        self, acme: Tenant, globex: Tenant, workspaces: Workspaces, session: Session
+        self, acme: Tenant, globex: Tenant, workspaces: Workspaces
     ) -> None:
-        connection = factories.slack_connection(session, acme.organization)
+        connection = factories.slack_connection(acme.session, acme.organization)
         token = workspaces.link_token(acme)
         ada = signed_in(acme, "viewer")
         assert ada.get(REQUEST, token=token).json() == {

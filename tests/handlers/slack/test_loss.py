@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from jobs.registry import JOBS
 from models.slack import SlackConnection, SlackSubscription
@@ -32,34 +31,32 @@ def event(workspaces: Workspaces, kind: dict[str, Any], team: str = "T0ACME", at
 class TestLoss:
     @pytest.mark.parametrize("order", [[REVOKED, UNINSTALLED], [UNINSTALLED, REVOKED]])
     def test_uninstallation_in_either_order_loses_the_connection_once(
-        self, acme: Tenant, workspaces: Workspaces, session: Session, order: list[dict[str, Any]]
+        self, acme: Tenant, workspaces: Workspaces, order: list[dict[str, Any]]
     ) -> None:
         admin = acme.person("admin")
         workspaces.connect(admin)
         assert [event(workspaces, kind) for kind in order] == [True, False]
         shown = admin.get(CONNECTION).json()
         assert (shown["state"], shown["team"]["id"], shown["missingScopes"]) == ("lost", "T0ACME", [])
-        assert rows(session)[0].encrypted_tokens is None
+        assert rows(acme.session)[0].encrypted_tokens is None
         assert acme.audit()[-1:] == ["slack.lost"]
-        assert alerts(session) == ["slack_connection_lost"]
+        assert alerts(acme.session) == ["slack_connection_lost"]
 
-    def test_lost_workspace_is_connected_again_with_its_channels(
-        self, acme: Tenant, workspaces: Workspaces, session: Session
-    ) -> None:
+    def test_lost_workspace_is_connected_again_with_its_channels(self, acme: Tenant, workspaces: Workspaces) -> None:
         admin = acme.person("admin")
         workspaces.connect(admin)
-        factories.slack_subscription(session, acme.organization)
+        factories.slack_subscription(acme.session, acme.organization)
         event(workspaces, UNINSTALLED)
         workspaces.slack.tokens[0].revoked = True
         assert workspaces.connect(admin).json()["subscriptionCount"] == 1
-        assert alerts(session) == []
+        assert alerts(acme.session) == []
 
     def test_another_workspace_replaces_a_lost_one_and_its_channels(
-        self, acme: Tenant, globex: Tenant, workspaces: Workspaces, session: Session
+        self, acme: Tenant, globex: Tenant, workspaces: Workspaces
     ) -> None:
         admin = acme.person("admin")
         workspaces.connect(admin)
-        factories.slack_subscription(session, acme.organization)
+        factories.slack_subscription(acme.session, acme.organization)
         event(workspaces, UNINSTALLED)
         shown = workspaces.connect(admin, "U1HANK").json()
         assert (shown["team"]["id"], shown["subscriptionCount"]) == ("T0GLOBEX", 0)
@@ -90,19 +87,15 @@ class TestLoss:
                 assert not handle_event(uow, body), body
             assert acme.audit()[-1:] == ["slack.connected"]
 
-    def test_scope_that_slack_misses_needs_attention(
-        self, acme: Tenant, workspaces: Workspaces, session: Session
-    ) -> None:
+    def test_scope_that_slack_misses_needs_attention(self, acme: Tenant, workspaces: Workspaces) -> None:
         workspaces.connect(acme.person("admin"))
         with workspaces.jobs.open(SYSTEM_CALLER) as uow:
             uow.bind_organization(acme.id)
             record_missing_scope(uow, uow.session.scalars(select(SlackConnection)).one(), "chat:write")
         assert acme.person("admin").get(CONNECTION).json()["missingScopes"] == ["chat:write"]
-        assert alerts(session) == ["slack_scopes_missing"]
+        assert alerts(acme.session) == ["slack_scopes_missing"]
 
-    def test_paused_channel_needs_attention_until_it_is_resumed(
-        self, acme: Tenant, workspaces: Workspaces, session: Session
-    ) -> None:
+    def test_paused_channel_needs_attention_until_it_is_resumed(self, acme: Tenant, workspaces: Workspaces) -> None:
         workspaces.connect(acme.person("admin"))
         created = acme.person("member").post(SUBSCRIPTIONS, {"channelId": "C0OLD", "channelName": "old"}).json()
         with workspaces.jobs.open(SYSTEM_CALLER) as uow:
@@ -112,36 +105,34 @@ class TestLoss:
         path = f"{SUBSCRIPTIONS}/{created['id']}"
         [shown] = acme.person("member").get(SUBSCRIPTIONS).json()["data"]
         assert (shown["state"], shown["pausedReason"]) == ("paused", "is_archived")
-        assert alerts(session) == ["slack_subscription_paused"]
+        assert alerts(acme.session) == ["slack_subscription_paused"]
         assert acme.person("member").patch(path, {"state": "active"}).json()["state"] == "active"
-        assert alerts(session) == []
+        assert alerts(acme.session) == []
         assert acme.audit().count("slack.subscription_updated") == 2
 
 
 class TestRotation:
-    def test_token_is_refreshed_before_its_end(
-        self, acme: Tenant, workspaces: Workspaces, session: Session, clock: MovableClock
-    ) -> None:
+    def test_token_is_refreshed_before_its_end(self, acme: Tenant, workspaces: Workspaces, clock: MovableClock) -> None:
         workspaces.slack.settings.token_rotation = True
         workspaces.connect(acme.person("admin"))
-        first = token_of(session)
+        first = token_of(acme.session)
         with workspaces.jobs.open(SYSTEM_CALLER) as uow:
             assert not JOBS["slack_tokens"].has_work(uow)
         clock.offset += timedelta(hours=11)
         workspaces.slack.faults.add("error", ACCESS, status=500, count=1)
         workspaces.work()
-        assert token_of(session) == first
+        assert token_of(acme.session) == first
         clock.offset += timedelta(minutes=5)
         workspaces.work()
-        assert token_of(session) == workspaces.slack.tokens[0].access_token != first
+        assert token_of(acme.session) == workspaces.slack.tokens[0].access_token != first
 
     def test_token_that_cannot_be_refreshed_loses_the_connection(
-        self, acme: Tenant, workspaces: Workspaces, session: Session, clock: MovableClock
+        self, acme: Tenant, workspaces: Workspaces, clock: MovableClock
     ) -> None:
         workspaces.slack.settings.token_rotation = True
         workspaces.connect(acme.person("admin"))
         workspaces.slack.tokens[0].revoked = True
         clock.offset += timedelta(hours=11)
         workspaces.work()
-        assert rows(session)[0].lost_why == "invalid_refresh_token"
+        assert rows(acme.session)[0].lost_why == "invalid_refresh_token"
         assert acme.audit()[-1:] == ["slack.lost"]

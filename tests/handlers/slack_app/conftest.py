@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
 from integrations.slack.client import SCOPES
 from models.organizations import User
@@ -20,20 +19,20 @@ Link = Callable[..., User]
 
 
 @pytest.fixture
-def workspace(session: Session, acme: Tenant, slack: FakeSlack) -> SlackConnection:
+def workspace(acme: Tenant, slack: FakeSlack) -> SlackConnection:
     """Connect acme's workspace."""
     slack.tokens.append(Token(TOKEN, "T0ACME", list(SCOPES)))
-    return factories.slack_connection(session, acme.organization, team_id="T0ACME", token=TOKEN)
+    return factories.slack_connection(acme.session, acme.organization, team_id="T0ACME", token=TOKEN)
 
 
 @pytest.fixture
-def link(session: Session, acme: Tenant, workspace: SlackConnection) -> Link:
+def link(acme: Tenant, workspace: SlackConnection) -> Link:
     """Link a Slack user to a new member: `link("member")` is Ada."""
 
     def link_user(role: str, slack_user_id: str = ADA) -> User:
-        user = factories.user(session, slack_user_id[2:].capitalize())
-        factories.membership(session, acme.organization, user, role)
-        factories.slack_link(session, workspace, user, slack_user_id=slack_user_id)
+        user = factories.user(acme.session, slack_user_id[2:].capitalize())
+        factories.membership(acme.session, acme.organization, user, role)
+        factories.slack_link(acme.session, workspace, user, slack_user_id=slack_user_id)
         return user
 
     return link_user

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE
 from integrations.slack import Slack, SlackSettings
@@ -100,7 +99,7 @@ def test_request_is_posted_granted_by_its_button_and_redrawn(
 
 @pytest.mark.usefixtures("freeze")
 def test_decision_on_the_web_takes_the_buttons_away(
-    subscribed: FakeSlack, acme: Tenant, run_jobs: RunJobs, pull: PullRequest, session: Session
+    subscribed: FakeSlack, acme: Tenant, run_jobs: RunJobs, pull: PullRequest
 ) -> None:
     body = {"pullRequest": f"acme/web#{pull.number}", "reason": "Payments fail since 08:40"}
     made = acme.person("viewer").post("/v1/exception-requests", body).json()["data"][0]
@@ -111,4 +110,4 @@ def test_decision_on_the_web_takes_the_buttons_away(
     [message] = posted(subscribed)
     assert "Denied by" in str(message.blocks)
     assert "After the release" in str(message.blocks)
-    assert session.get_one(PullRequestException, made["id"]).decision == "denied"
+    assert acme.session.get_one(PullRequestException, made["id"]).decision == "denied"

@@ -129,23 +129,23 @@ class TestPeople:
         assert ":no_entry:" in slack.type(f"lift {theirs.id}").body["text"]
 
     def test_role_that_was_lost_after_the_message_was_posted_refuses_the_click(
-        self, slack: FakeSlack, link: Link, freeze: Freeze, session: Session, post: Post, acme: Tenant
+        self, slack: FakeSlack, link: Link, freeze: Freeze, post: Post, acme: Tenant
     ) -> None:
         ada = link("member")
         message = post([actions([button("Lift", "freeze.lift", freeze.id)])])
-        session.get_one(Membership, (acme.id, ada.id)).role = "viewer"
-        session.commit()
+        acme.session.get_one(Membership, (acme.id, ada.id)).role = "viewer"
+        acme.session.commit()
         slack.click(message, "freeze.lift")
         assert "requires the role member" in shown_to(slack, ADA)[-1]
 
     def test_person_who_has_left_the_organisation_is_not_linked(
-        self, slack: FakeSlack, link: Link, session: Session, acme: Tenant
+        self, slack: FakeSlack, link: Link, acme: Tenant
     ) -> None:
         ada = link("member")
-        session.delete(session.get_one(Membership, (acme.id, ada.id)))
-        session.commit()
+        acme.session.delete(acme.session.get_one(Membership, (acme.id, ada.id)))
+        acme.session.commit()
         assert "/slack/link?token=" in slack.type("status").body["text"]
-        assert session.scalars(select(SlackLink)).all() == []
+        assert acme.session.scalars(select(SlackLink)).all() == []
 
 
 class TestStatus:
@@ -291,16 +291,16 @@ class TestExceptions:
         assert not form.open
 
     def test_decision_on_the_web_meanwhile_is_redrawn_at_the_next_click(
-        self, slack: FakeSlack, link: Link, pending: PullRequestException, session: Session, post: Post, acme: Tenant
+        self, slack: FakeSlack, link: Link, pending: PullRequestException, post: Post, acme: Tenant
     ) -> None:
         link("admin", GRACE)
-        subscription = factories.slack_subscription(session, acme.organization)
+        subscription = factories.slack_subscription(acme.session, acme.organization)
         facts = {"decided": None}
-        row = factories.slack_message(session, subscription, kind="request", subjects=[pending.id], facts=facts)
+        row = factories.slack_message(acme.session, subscription, kind="request", subjects=[pending.id], facts=facts)
         body = {"decision": "deny", "reason": "Not now"}
         assert acme.person("owner").post(f"/v1/exception-requests/{pending.id}/decide", body).status_code == 200
         slack.click(post([actions([button("Grant", "exception.grant", pending.id)])]), "exception.grant", GRACE)
-        session.refresh(row)
+        acme.session.refresh(row)
         assert row.facts["decided"]["how"] == "denied"
         assert row.due_at is not None
         assert ":no_entry:" in shown_to(slack, GRACE)[-1]
@@ -316,11 +316,11 @@ class TestExceptions:
         assert "another person has to decide" in shown_to(slack, ADA)[-1]
 
     def test_plan_without_exceptions_refuses_in_slack_too(
-        self, slack: FakeSlack, link: Link, freeze: Freeze, pull: PullRequest, acme: Tenant, session: Session
+        self, slack: FakeSlack, link: Link, freeze: Freeze, pull: PullRequest, acme: Tenant
     ) -> None:
         link("member")
-        factories.change_plan(session, acme.organization, "free")
-        session.commit()
+        factories.change_plan(acme.session, acme.organization, "free")
+        acme.session.commit()
         slack.type("request acme/web#7")
         form = last_form(slack)
         slack.submit(form, reason="Payments fail since 08:40")
@@ -355,22 +355,20 @@ class TestChannels:
 class TestEvents:
     @pytest.mark.parametrize("tokens_first", [True, False])
     def test_uninstalled_app_loses_its_connection_once(
-        self, slack: FakeSlack, workspace: SlackConnection, session: Session, acme: Tenant, *, tokens_first: bool
+        self, slack: FakeSlack, workspace: SlackConnection, acme: Tenant, *, tokens_first: bool
     ) -> None:
         replies = slack.uninstall(tokens_first=tokens_first)
         replies.append(slack.deliver_event({"type": "app_uninstalled"}, event_id="Ev1", retry=1))
         assert [reply.status for reply in replies] == [200] * 3
-        session.refresh(workspace)
+        acme.session.refresh(workspace)
         assert (workspace.lost_at is not None, workspace.encrypted_tokens) == (True, None)
         assert acme.audit().count("slack.lost") == 1
         assert "not connected" in slack.type("status").body["text"]
 
     @pytest.mark.usefixtures("workspace")
-    def test_hostile_words_of_people_are_shown_literally(
-        self, slack: FakeSlack, link: Link, session: Session, acme: Tenant
-    ) -> None:
+    def test_hostile_words_of_people_are_shown_literally(self, slack: FakeSlack, link: Link, acme: Tenant) -> None:
         link("viewer")
-        factories.freeze(session, acme.organization, reason="<!channel> <https://evil.example|click> & more")
+        factories.freeze(acme.session, acme.organization, reason="<!channel> <https://evil.example|click> & more")
         shown = json.dumps(slack.type("status").body)
         assert "<!channel>" not in shown
         assert "&lt;!channel&gt;" in shown

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
 from models.freezes import FreezeTarget
@@ -37,7 +36,6 @@ class TestChanges:
     def test_due_window_begins_and_ends_at_once(
         self,
         acme: Tenant,
-        session: Session,
         schedule: Schedule,
         due: Occurrence,
         due_id: str,
@@ -51,42 +49,40 @@ class TestChanges:
         answer = key.post(f"/v1/freezes/{due_id}/{path}", body)
         assert answer.status_code == 200, answer.text
         assert (answer.json()["id"], answer.json()["endReason"]) == (due_id, end_reason)
-        started, ended = session.scalars(select(AuditEntry).order_by(AuditEntry.id))
+        started, ended = acme.session.scalars(select(AuditEntry).order_by(AuditEntry.id))
         assert (started.action, started.actor["id"], started.source) == ("freeze.started", schedule.id, "schedule")
         assert (ended.action, ended.actor["type"]) == (action, "api_key")
         assert started.details["late"] >= 600
-        session.refresh(due)
+        acme.session.refresh(due)
         assert (due.freeze_id, due.late) == (due_id, True)
         assert [state["frozen"] for state in states(acme)] == [False] * 3
         assert sweep() == 0
         refusal(key.post(f"/v1/freezes/{due_id}/{path}", body), 409, "not_frozen")
 
-    def test_due_window_is_extended(
-        self, acme: Tenant, session: Session, due: Occurrence, due_id: str, sweep: Callable[[], int]
-    ) -> None:
+    def test_due_window_is_extended(self, acme: Tenant, due: Occurrence, due_id: str, sweep: Callable[[], int]) -> None:
         later = text(due.ends_at + timedelta(hours=1))
         answer = acme.key("freeze:write").post(f"/v1/freezes/{due_id}/extend", {"endsAt": later})
         assert (answer.status_code, answer.json()["endsAt"]) == (200, later), answer.text
         assert acme.audit() == ["freeze.started", "freeze.extended"]
         assert sweep() == 0
-        assert [freeze.id for freeze in begun(session)] == [due_id]
+        assert [freeze.id for freeze in begun(acme.session)] == [due_id]
 
-    def test_refused_change_begins_nothing(self, acme: Tenant, session: Session, due_id: str) -> None:
+    def test_refused_change_begins_nothing(self, acme: Tenant, due_id: str) -> None:
         key = acme.key("freeze:write")
         refusal(key.post(f"/v1/freezes/{due_id}/retry"), 409, "invalid_state")
         refusal(key.post(f"/v1/freezes/{due_id}/extend", {"endsAt": in_hours(0.1)}), 422, "invalid_parameter")
         refusal(key.post(f"/v1/freezes/{UNKNOWN}/lift"), 404, "freeze_not_found")
-        assert begun(session) == []
+        assert begun(acme.session) == []
         assert acme.audit() == []
 
     def test_lift_by_scope_ends_due_windows_inside_it(
-        self, acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch, due_id: str
+        self, acme: Tenant, schedule: Schedule, web: WatchedBranch, due_id: str
     ) -> None:
         narrow = factories.schedule(
-            session, acme.organization, scope={"type": "repositories", "repositories": ["acme/web"]}
+            acme.session, acme.organization, scope={"type": "repositories", "repositories": ["acme/web"]}
         )
-        inside = id_of_freeze(open_window(session, narrow).id)
-        manual = factories.freeze(session, acme.organization, [web], scope=narrow.scope)
+        inside = id_of_freeze(open_window(acme.session, narrow).id)
+        manual = factories.freeze(acme.session, acme.organization, [web], scope=narrow.scope)
         scope = {"type": "repositories", "repositories": ["acme/web"]}
         lifted = acme.key("freeze:write").post("/v1/freezes/lift", {"scope": scope})
         assert set(ids(lifted)) == {inside, manual.id}
@@ -94,13 +90,11 @@ class TestChanges:
         assert lifted.json()["stillFrozen"] == [covered]
         assert ids(acme.key().get("/v1/freezes", state="in_force")) == [due_id]
 
-    def test_lift_by_scope_names_due_windows_that_reach_further(
-        self, acme: Tenant, session: Session, due_id: str
-    ) -> None:
+    def test_lift_by_scope_names_due_windows_that_reach_further(self, acme: Tenant, due_id: str) -> None:
         scope = {"type": "repositories", "repositories": ["acme/web"]}
         error = refusal(acme.key("freeze:write").post("/v1/freezes/lift", {"scope": scope}), 409, "invalid_state")
         assert due_id in error["message"]
-        assert begun(session) == []
+        assert begun(acme.session) == []
 
     def test_run_now_lifts_a_due_window(self, acme: Tenant, schedule: Schedule, due_id: str) -> None:
         answer = acme.person("member").post(f"/v1/schedules/{schedule.id}/run-now", {"action": "lift"})
@@ -112,14 +106,12 @@ class TestChanges:
         answer = acme.person("member").post(f"/v1/schedules/{schedule.id}/run-now", {"action": "apply"})
         assert (answer.status_code, answer.json()["freezeId"]) == (200, due_id), answer.text
 
-    def test_exception_from_a_due_window_begins_it(
-        self, acme: Tenant, session: Session, pull: PullRequest, due_id: str
-    ) -> None:
+    def test_exception_from_a_due_window_begins_it(self, acme: Tenant, pull: PullRequest, due_id: str) -> None:
         asked = {"pullRequest": f"acme/web#{pull.number}", "reason": REASON}
         requested = acme.key("exception:write").post("/v1/exception-requests", asked)
         assert requested.status_code == 201, requested.text
         assert [row["freezeId"] for row in requested.json()["data"]] == [due_id]
-        assert [freeze.id for freeze in begun(session)] == [due_id]
+        assert [freeze.id for freeze in begun(acme.session)] == [due_id]
         assert acme.audit() == ["freeze.started", "exception.requested"]
 
     def test_granted_exception_lets_a_pull_request_pass_a_due_window(
@@ -132,35 +124,35 @@ class TestChanges:
         assert (shown["verdict"], shown["freezeIds"]) == ("allowed", [due_id])
 
     def test_exceptions_that_a_schedule_forbids_are_refused(
-        self, acme: Tenant, session: Session, schedule: Schedule, pull: PullRequest, due_id: str
+        self, acme: Tenant, schedule: Schedule, pull: PullRequest, due_id: str
     ) -> None:
         schedule.exceptions_allowed = False
-        session.flush()
+        acme.session.flush()
         asked = {"pullRequest": f"acme/web#{pull.number}", "reason": REASON}
         error = refusal(acme.key("exception:write").post("/v1/exceptions", asked), 409, "exceptions_not_permitted")
         assert due_id in error["message"]
-        assert begun(session) == []
+        assert begun(acme.session) == []
 
     def test_classic_client_ends_the_due_window_of_one_branch(
-        self, acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch, due_id: str
+        self, acme: Tenant, schedule: Schedule, web: WatchedBranch, due_id: str
     ) -> None:
         schedule.scope = {"type": "branch", "branchId": web.id}
-        session.flush()
+        acme.session.flush()
         client = ClassicClient(acme.http, acme.key("freeze:read", "freeze:write").token or "")
         assert client.change(b"frozen=true")["frozen_by"] == "Weekends"
-        assert begun(session) == []
+        assert begun(acme.session) == []
         assert client.change(b"frozen=false")["frozen"] is False
-        assert [(freeze.id, freeze.end_reason) for freeze in begun(session)] == [(due_id, "overridden")]
+        assert [(freeze.id, freeze.end_reason) for freeze in begun(acme.session)] == [(due_id, "overridden")]
 
     def test_skipped_due_window_freezes_no_more(
-        self, acme: Tenant, session: Session, schedule: Schedule, due: Occurrence, web: WatchedBranch
+        self, acme: Tenant, schedule: Schedule, due: Occurrence, web: WatchedBranch
     ) -> None:
-        generation = factories.check(session, web).wanted_generation
+        generation = factories.check(acme.session, web).wanted_generation
         answer = acme.key("schedule:write").post(f"/v1/schedules/{schedule.id}/occurrences/{due.id}/skip")
         assert answer.status_code == 200, answer.text
         assert [state["frozen"] for state in states(acme)] == [False] * 3
-        session.refresh(web)
-        assert factories.check(session, web).wanted_generation > generation
+        acme.session.refresh(web)
+        assert factories.check(acme.session, web).wanted_generation > generation
 
     @pytest.mark.parametrize(
         "change",
@@ -173,45 +165,37 @@ class TestChanges:
         ids=["disabled", "another scope", "another window", "deleted"],
     )
     def test_change_of_its_schedule_ends_no_due_window(
-        self,
-        acme: Tenant,
-        session: Session,
-        schedule: Schedule,
-        due_id: str,
-        sweep: Callable[[], int],
-        change: dict[str, Any] | None,
+        self, acme: Tenant, schedule: Schedule, due_id: str, sweep: Callable[[], int], change: dict[str, Any] | None
     ) -> None:
         key, path = acme.key("schedule:write"), f"/v1/schedules/{schedule.id}"
         answer = key.delete(path) if change is None else key.patch(path, change)
         assert answer.is_success, answer.text
         assert [state["frozenBranchCount"] for state in states(acme)] == [1, 1, 2]
         assert sweep() == 0
-        assert [freeze.id for freeze in begun(session)] == [due_id]
+        assert [freeze.id for freeze in begun(acme.session)] == [due_id]
 
-    def test_change_that_keeps_a_due_window_does_not_begin_it(
-        self, acme: Tenant, session: Session, schedule: Schedule
-    ) -> None:
+    def test_change_that_keeps_a_due_window_does_not_begin_it(self, acme: Tenant, schedule: Schedule) -> None:
         start = factories.now().replace(minute=0, second=0, microsecond=0)
         schedule.timezone = "UTC"
         schedule.recurrence = {"frequency": "daily", "start_date": "2026-01-02"}
         schedule.wall_clock_window = {"start_time": f"{start:%H:%M}", "end_time": f"{start:%H:%M}", "days": 1}
         end = start + timedelta(days=1)
-        due = factories.occurrence(session, schedule, starts_at=start, ends_at=end)
+        due = factories.occurrence(acme.session, schedule, starts_at=start, ends_at=end)
         answer = acme.key("schedule:write").patch(f"/v1/schedules/{schedule.id}", {"name": "Inventory"})
         assert answer.status_code == 200, answer.text
-        assert begun(session) == []
+        assert begun(acme.session) == []
         assert ids(acme.key().get("/v1/freezes")) == [id_of_freeze(due.id)]
 
     def test_deletion_with_its_active_window_ends_a_due_window(
-        self, acme: Tenant, session: Session, schedule: Schedule, due_id: str
+        self, acme: Tenant, schedule: Schedule, due_id: str
     ) -> None:
         answer = acme.key("schedule:write").send("DELETE", f"/v1/schedules/{schedule.id}", params={"endActive": True})
         assert answer.status_code == 204, answer.text
-        assert [(freeze.id, freeze.end_reason) for freeze in begun(session)] == [(due_id, "lifted")]
+        assert [(freeze.id, freeze.end_reason) for freeze in begun(acme.session)] == [(due_id, "lifted")]
         assert [state["frozen"] for state in states(acme)] == [False] * 3
 
     def test_lift_and_sweeper_begin_a_due_window_once(
-        self, acme: Tenant, session: Session, due_id: str, sweep: Callable[[], int]
+        self, acme: Tenant, due_id: str, sweep: Callable[[], int]
     ) -> None:
         key = acme.key("freeze:write")
         lifts: list[int] = []
@@ -221,7 +205,7 @@ class TestChanges:
 
         at_once(lift, sweep, lift, sweep)
         assert sorted(lifts) == [200, 409]
-        assert [(freeze.id, freeze.end_reason) for freeze in begun(session)] == [(due_id, "lifted")]
+        assert [(freeze.id, freeze.end_reason) for freeze in begun(acme.session)] == [(due_id, "lifted")]
         assert sorted(acme.audit()) == ["freeze.lifted", "freeze.started"]
-        targets = session.scalars(select(FreezeTarget.freeze_id)).all()
+        targets = acme.session.scalars(select(FreezeTarget.freeze_id)).all()
         assert targets == [due_id, due_id]

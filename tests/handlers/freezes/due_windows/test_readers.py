@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.pull_requests import PullRequest
 from models.repositories import WatchedBranch
@@ -23,7 +22,7 @@ NO_TARGETS = {"released": 0, "releasing": 0, "applied": 0, "failed": 0}
 
 class TestReaders:
     def test_freeze_state_reports_a_due_window_in_each_form(
-        self, acme: Tenant, session: Session, web: WatchedBranch, due: Occurrence, due_id: str
+        self, acme: Tenant, web: WatchedBranch, due: Occurrence, due_id: str
     ) -> None:
         by_id = acme.key().get("/v1/freeze-state", branchId=web.id).json()
         for state, branches in zip([*states(acme), by_id], (1, 1, 2, 1), strict=True):
@@ -33,30 +32,30 @@ class TestReaders:
             assert (freeze["id"], freeze["reason"]) == (due_id, "No release team at the weekend")
             assert freeze["startedAt"] == text(due.starts_at)
             assert state["nextChangeAt"] == freeze["endsAt"] == text(due.ends_at)
-        assert begun(session) == []
+        assert begun(acme.session) == []
 
     def test_freeze_state_counts_a_branch_once_when_a_freeze_covers_it_too(
-        self, acme: Tenant, session: Session, web: WatchedBranch, due: Occurrence, due_id: str
+        self, acme: Tenant, web: WatchedBranch, due: Occurrence, due_id: str
     ) -> None:
-        freeze = factories.freeze(session, acme.organization, [web])
+        freeze = factories.freeze(acme.session, acme.organization, [web])
         for state, branches in zip(states(acme), (1, 1, 2), strict=True):
             assert (state["frozenBranchCount"], state["watchedBranchCount"]) == (branches, branches)
             assert {one["id"] for one in state["freezes"]} == {freeze.id, due_id}
 
     def test_due_window_that_has_not_begun_is_not_called_enforced(
-        self, acme: Tenant, session: Session, web: WatchedBranch, schedule: Schedule
+        self, acme: Tenant, web: WatchedBranch, schedule: Schedule
     ) -> None:
-        factories.branch_enforcement(session, web)
-        factories.freeze(session, acme.organization, [web])
+        factories.branch_enforcement(acme.session, web)
+        factories.freeze(acme.session, acme.organization, [web])
         assert [state["enforced"] for state in states(acme)] == [True, True, True]
-        open_window(session, schedule)
+        open_window(acme.session, schedule)
         assert [state["enforced"] for state in states(acme)] == [False, False, False]
 
     def test_due_window_covers_only_the_branches_of_its_scope(
-        self, acme: Tenant, session: Session, schedule: Schedule, due: Occurrence, due_id: str
+        self, acme: Tenant, schedule: Schedule, due: Occurrence, due_id: str
     ) -> None:
         schedule.scope = {"type": "repositories", "repositories": ["acme/api"]}
-        session.flush()
+        acme.session.flush()
         branch, repository, organization = states(acme)
         assert [branch["frozen"], repository["frozen"]] == [False, False]
         assert (organization["coverage"], organization["frozenBranchCount"]) == ("some", 1)
@@ -83,7 +82,6 @@ class TestReaders:
     def test_window_that_would_not_begin_freezes_nothing(
         self,
         acme: Tenant,
-        session: Session,
         schedule: Schedule,
         due: Occurrence,
         due_id: str,
@@ -91,26 +89,20 @@ class TestReaders:
         change: Callable[..., None],
     ) -> None:
         change(due, schedule, acme)
-        session.flush()
+        acme.session.flush()
         assert [state["frozen"] for state in states(acme)] == [False] * 3
         assert ids(acme.key().get("/v1/freezes")) == []
         refusal(acme.key().get(f"/v1/freezes/{due_id}"), 404, "freeze_not_found")
         assert sweep() == 0
 
     def test_freeze_of_a_due_window_is_shown_and_keeps_its_id(
-        self,
-        acme: Tenant,
-        session: Session,
-        schedule: Schedule,
-        due: Occurrence,
-        due_id: str,
-        sweep: Callable[[], int],
+        self, acme: Tenant, schedule: Schedule, due: Occurrence, due_id: str, sweep: Callable[[], int]
     ) -> None:
         key = acme.key()
         shown = key.get(f"/v1/freezes/{due_id}").json()
         targets = key.get(f"/v1/freezes/{due_id}/targets").json()["data"]
         assert ids(key.get("/v1/freezes", state="in_force")) == [due_id]
-        assert begun(session) == []
+        assert begun(acme.session) == []
         assert sweep() == 1
         recorded = key.get(f"/v1/freezes/{due_id}").json()
         assert recorded == {**shown, "startedAt": recorded["startedAt"]}
@@ -138,12 +130,14 @@ class TestReaders:
         assert ids(acme.key().get(path, state="applied")) == []
 
     def test_due_windows_are_listed_among_the_freezes_by_their_start(
-        self, acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch, due_id: str
+        self, acme: Tenant, schedule: Schedule, web: WatchedBranch, due_id: str
     ) -> None:
         def freeze(minutes: int) -> str:
-            return factories.freeze(session, acme.organization, [web], started_at=factories.now() - minutes * MINUTE).id
+            return factories.freeze(
+                acme.session, acme.organization, [web], started_at=factories.now() - minutes * MINUTE
+            ).id
 
-        expected = [freeze(5), due_id, freeze(15), id_of_freeze(open_window(session, schedule, 20 * MINUTE).id)]
+        expected = [freeze(5), due_id, freeze(15), id_of_freeze(open_window(acme.session, schedule, 20 * MINUTE).id)]
         expected.append(freeze(25))
         for limit in (1, 2, 3, 5, 50):
             pages = all_pages(acme.key(), "/v1/freezes", limit=limit)
@@ -172,18 +166,18 @@ class TestReaders:
         assert ids(acme.key().get("/v1/freezes", **asked)) == ([due_id] if listed else [])
 
     def test_due_window_is_listed_by_its_schedule_and_branch(
-        self, acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch, due_id: str
+        self, acme: Tenant, schedule: Schedule, web: WatchedBranch, due_id: str
     ) -> None:
-        other = factories.schedule(session, acme.organization)
+        other = factories.schedule(acme.session, acme.organization)
         key = acme.key()
         assert ids(key.get("/v1/freezes", scheduleId=schedule.id, branchId=web.id)) == [due_id]
         assert ids(key.get("/v1/freezes", scheduleId=other.id)) == []
 
     def test_open_ended_due_window_without_branches_is_listed(
-        self, acme: Tenant, session: Session, schedule: Schedule, due_id: str
+        self, acme: Tenant, schedule: Schedule, due_id: str
     ) -> None:
         schedule.scope = {"type": "glob", "patterns": ["other/*"]}
-        session.flush()
+        acme.session.flush()
         assert ids(acme.key().get("/v1/freezes")) == [due_id]
         assert [state["frozen"] for state in states(acme)] == [False] * 3
 
@@ -201,10 +195,10 @@ class TestReaders:
         assert len(listed) == 1
 
     def test_branches_and_repositories_of_a_due_window_are_frozen(
-        self, acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch, due_id: str
+        self, acme: Tenant, schedule: Schedule, web: WatchedBranch, due_id: str
     ) -> None:
         schedule.scope = {"type": "repositories", "repositories": ["acme/web"]}
-        session.flush()
+        acme.session.flush()
         key = acme.key()
         assert key.get(f"/v1/branches/{web.id}").json()["freezeIds"] == [due_id]
         assert ids(key.get("/v1/branches", frozen=True)) == [web.id]
@@ -212,10 +206,8 @@ class TestReaders:
         assert ids(key.get("/v1/repos", frozen=True)) == [web.repository_id]
         assert key.get("/v1/repos/acme%2Fweb").json()["frozen"] is True
 
-    def test_scope_preview_and_overview_count_due_windows(
-        self, acme: Tenant, session: Session, web: WatchedBranch, due_id: str
-    ) -> None:
-        freeze = factories.freeze(session, acme.organization, [web])
+    def test_scope_preview_and_overview_count_due_windows(self, acme: Tenant, web: WatchedBranch, due_id: str) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [web])
         preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
         assert (preview["branchCount"], preview["frozenBranchCount"]) == (2, 2)
         overview = acme.person("viewer").get("/v1/overview").json()
@@ -223,10 +215,8 @@ class TestReaders:
         assert {one["id"] for one in overview["freezes"]["newest"]} == {freeze.id, due_id}
         assert overview["branches"] == {"watched": 2, "frozen": 2}
 
-    def test_lift_preview_counts_due_windows(
-        self, acme: Tenant, session: Session, web: WatchedBranch, due_id: str
-    ) -> None:
-        freeze = factories.freeze(session, acme.organization, [web], reason="One of them")
+    def test_lift_preview_counts_due_windows(self, acme: Tenant, web: WatchedBranch, due_id: str) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [web], reason="One of them")
         of_due = acme.key().get(f"/v1/freezes/{due_id}/lift-preview").json()
         assert (of_due["releasedBranchCount"], of_due["frozenBranchCount"]) == (1, 1)
         assert of_due["freezes"] == [{"freezeId": freeze.id, "reason": "One of them", "branchCount": 1}]
@@ -246,10 +236,10 @@ class TestReaders:
 
 
 def test_due_window_freezes_from_its_first_instant_to_its_last(
-    acme: Tenant, session: Session, schedule: Schedule, clock: MovableClock
+    acme: Tenant, schedule: Schedule, clock: MovableClock
 ) -> None:
     start: datetime = factories.now().replace(microsecond=0) + timedelta(hours=1)
-    factories.occurrence(session, schedule, starts_at=start, ends_at=start + timedelta(hours=1))
+    factories.occurrence(acme.session, schedule, starts_at=start, ends_at=start + timedelta(hours=1))
     moment = timedelta(milliseconds=1)
     instants = [start - moment, start, start + timedelta(hours=1) - moment, start + timedelta(hours=1)]
     for instant, frozen in zip(instants, (False, True, True, False), strict=True):

@@ -4,6 +4,7 @@ Each one gives sensible values to everything that a test does not care for, adds
 """
 
 from tests.factories.adding import SYSTEM, now, sha
+from tests.factories.audit import attention_item, audit_entry
 from tests.factories.freezes import (
     calendar_import,
     exception,
@@ -62,7 +63,9 @@ __all__ = [
     "SYSTEM",
     "MintedKey",
     "api_key",
+    "attention_item",
     "audit_actions",
+    "audit_entry",
     "branch",
     "branch_enforcement",
     "calendar_feed",

@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from models.audit import AuditEntry
 from models.exception_rules import ExceptionRule, ExceptionRuleResult
 from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
@@ -16,6 +15,7 @@ from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
 from rules.ids import new_id
 from tests.factories.adding import SYSTEM, added, now
+from tests.factories.audit import audit_entry
 
 
 def freeze(session: Session, of: Organization | str, branches: Iterable[WatchedBranch] = (), **columns: Any) -> Freeze:
@@ -103,8 +103,8 @@ def calendar_import(session: Session, of: Organization) -> str:
         ),
     }
     for action, (about, details) in actions.items():
-        given = {"id": new_id("aud"), "actor": SYSTEM, "source": "dashboard", "request_id": request_id, "at": at}
-        entry = added(session, AuditEntry(organization_id=of.id, action=action, target=about, details=details, **given))
+        given = {"source": "dashboard", "request_id": request_id, "at": at}
+        entry = audit_entry(session, of, action=action, target=about, details=details, **given)
     return entry.id
 
 

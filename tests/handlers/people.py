@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 from sqlalchemy.orm import Session
@@ -51,9 +52,9 @@ def sign_ins(session: Session, person: Person) -> Counter[str | None]:
     return Counter(row.organization_id for row in found)
 
 
-def through_pages(caller: Caller, path: str, limit: int = 2, **filters: str) -> list[dict[str, object]]:
+def through_pages(caller: Caller, path: str, limit: int = 2, **filters: str) -> list[dict[str, Any]]:
     """Return what a list holds, page by page."""
-    seen: list[dict[str, object]] = []
+    seen: list[dict[str, Any]] = []
     cursor: dict[str, str] = {}
     while True:
         page = caller.get(path, limit=limit, **filters, **cursor).json()

@@ -13,12 +13,3 @@ def test_unknown_action_and_reversed_range_are_reported_together(acme: Tenant, p
     error: dict[str, Any] = refusal(acme.key("audit:read").get(path, **asked), 400, "invalid_parameter")
     assert [detail["path"] for detail in error["details"]] == ["action", "to"]
     assert "1 more error" in error["message"]
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [("/v1/audit", "action"), ("/v1/exceptions", "repo"), ("/v1/repos/acme%2Fweb/pulls", "base")],
-)
-def test_empty_text_that_violates_two_rules_is_reported_once(acme: Tenant, path: str, name: str) -> None:
-    error = refusal(acme.key().get(path, **{name: ""}), 400, "invalid_parameter")
-    assert [detail["message"] for detail in error["details"]] == [f"{name} must have at least 1 character"]

@@ -6,8 +6,7 @@ from datetime import timedelta
 from sqlalchemy.orm import Session
 
 from models.api_keys import ApiKey
-from models.attention import AttentionItem
-from models.audit import AuditEntry, AuditRemoval, AuditSeal
+from models.audit import AuditRemoval, AuditSeal
 from models.base import Base
 from models.calendar_feeds import CalendarFeed
 from models.checks import ReadBack
@@ -118,6 +117,8 @@ def make_tenant_fixture(session: Session, name: str) -> TenantFixture:
     schedule = factories.schedule(session, organization)
     freeze = factories.freeze(session, organization, [branch], source="schedule", schedule_id=schedule.id)
     session.add(cancelled(schedule))
+    factories.audit_entry(session, organization)
+    factories.attention_item(session, organization)
     invitation = invited(organization)
     notified(session, organization, owner)
     session.add_all([invitation, *of_people(organization), *of_requests(organization, repository)])
@@ -178,16 +179,6 @@ def of_requests(organization: Organization, repository: Repository) -> list[Base
     """Return rows of what requests leave behind: audited, sealed, replayed, and read from GitHub."""
     now = factories.now()
     return [
-        AuditEntry(
-            id=new_id("aud"),
-            organization_id=organization.id,
-            at=now,
-            action="freeze.started",
-            actor=factories.SYSTEM,
-            source="system",
-            target={},
-            details={},
-        ),
         AuditSeal(
             organization_id=organization.id,
             sequence=1,
@@ -240,7 +231,7 @@ def of_billing(organization: Organization) -> list[Base]:
 
 def of_enforcement(organization: Organization, installation: Installation, branch: WatchedBranch) -> list[Base]:
     """Return rows of what jobs store: rules, pushes to frozen branches, and alerts."""
-    now, words = factories.now(), "x"
+    now = factories.now()
     return [
         RepositorySync(installation_id=installation.id, organization_id=organization.id, requested_at=factories.now()),
         BranchTip(branch_id=branch.id, organization_id=organization.id, sha="x", seen_at=factories.now()),
@@ -271,17 +262,6 @@ def of_enforcement(organization: Organization, installation: Installation, branc
             landed_at=now,
             found_at=now,
             details={},
-        ),
-        AttentionItem(
-            id=new_id("att"),
-            organization_id=organization.id,
-            key=words,
-            type="freeze_bypassed",
-            severity="critical",
-            since=now,
-            subject={},
-            message=words,
-            action={},
         ),
     ]
 
@@ -322,13 +302,13 @@ def slack_workspace(session: Session, organization: Organization, owner: User) -
     return subscription
 
 
-def invited(organization: Organization) -> Invitation:
+def invited(organization: Organization, email: str = "eve@example.com") -> Invitation:
     """Return an invitation that is not answered."""
     now = factories.now()
     return Invitation(
         id=new_id("inv"),
         organization_id=organization.id,
-        email="eve@example.com",
+        email=email,
         role="member",
         invited_by=factories.SYSTEM,
         created_at=now,

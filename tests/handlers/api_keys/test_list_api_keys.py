@@ -16,24 +16,11 @@ class TestListApiKeyScopes:
         assert all(len(row["description"]) > 10 for row in page["data"])
         assert page["nextCursor"] is None
 
-    def test_pages_of_api_key_scopes_list_each_scope_once(self, acme: Tenant) -> None:
-        reader, seen, cursor = acme.person("viewer"), [], None
-        while True:
-            page = reader.get(f"{PATH}/scopes", limit=4, **({"cursor": cursor} if cursor else {})).json()
-            seen += [row["name"] for row in page["data"]]
-            cursor = page["nextCursor"]
-            if cursor is None:
-                break
-        assert tuple(seen) == SCOPES
-
 
 class TestListApiKeys:
-    def test_list_api_keys_returns_the_newest_first_page_by_page(self, acme: Tenant) -> None:
+    def test_list_api_keys_returns_the_newest_first(self, acme: Tenant) -> None:
         names = [made(acme, name=name)["apiKey"]["name"] for name in ("first", "second", "third")]
-        first = acme.person("viewer").get(PATH, limit=2).json()
-        second = acme.person("viewer").get(PATH, limit=2, cursor=first["nextCursor"]).json()
-        assert [row["name"] for row in [*first["data"], *second["data"]]] == names[::-1]
-        assert second["nextCursor"] is None
+        assert [row["name"] for row in listed(acme)] == names[::-1]
 
     def test_list_api_keys_shows_no_secret(self, acme: Tenant) -> None:
         made_key = made(acme)

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
 from models.organizations import Organization
-from rules.ids import new_id
 from schemas.contract import load_contract
 from services.audit import export
 from tests import factories
@@ -22,18 +21,7 @@ ADA = {"type": "user", "id": "usr_06aq1m3k0v5t8c2n7d4e9f1g61", "name": "Ada"}
 
 
 def entry(session: Session, of: Organization, **columns: Any) -> AuditEntry:
-    given = {
-        "at": factories.now(),
-        "action": "freeze.started",
-        "actor": ADA,
-        "source": "dashboard",
-        "target": {"type": "freeze", "id": "frz_1", "name": "Release"},
-        "details": {},
-    }
-    row = AuditEntry(id=new_id("aud"), organization_id=of.id, **given | columns)
-    session.add(row)
-    session.flush()
-    return row
+    return factories.audit_entry(session, of, **{"actor": ADA, "source": "dashboard"} | columns)
 
 
 class TestExportAudit:
@@ -57,7 +45,7 @@ class TestExportAudit:
                 "actorName": "Ada",
                 "targetType": "freeze",
                 "targetId": "frz_1",
-                "targetName": "Release",
+                "targetName": "Quarter-end close",
                 "requestId": "req_1",
                 "details": '{"after": {"endsAt": null}}',
             }

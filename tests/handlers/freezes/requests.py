@@ -7,7 +7,6 @@ import httpx
 
 from schemas.contract import load_contract
 from tests import factories
-from tests.handlers.callers import Caller
 
 EVERYTHING = {"type": "organization"}
 REASON = "Release 4.2 is being rolled out"
@@ -31,13 +30,3 @@ def ids(answer: httpx.Response) -> list[str]:
 
 def paths(error: dict[str, Any]) -> list[str]:
     return [row["path"] for row in error["details"]]
-
-
-def all_pages(caller: Caller, path: str, **params: Any) -> list[list[dict[str, Any]]]:
-    pages, cursor = [], None
-    while True:
-        page = caller.get(path, **params, **({"cursor": cursor} if cursor else {})).json()
-        pages.append(page["data"])
-        cursor = page["nextCursor"]
-        if cursor is None:
-            return pages

@@ -8,7 +8,8 @@ from sqlalchemy.orm import Session
 
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.freezes.requests import all_pages, paths
+from tests.handlers.freezes.requests import paths
+from tests.handlers.people import through_pages
 
 PATH = "/v1/freezes"
 MARCH = {"inForceFrom": "2026-03-01T00:00:00Z", "inForceTo": "2026-04-01T00:00:00Z"}
@@ -88,9 +89,5 @@ class TestWords:
         for number in range(5):
             add(acme, session, f"Release {number}", day(3, 1) + timedelta(days=number), day(3, 20))
             add(acme, session, f"Incident {number}", day(3, 1) + timedelta(days=number), day(3, 20))
-        pages = all_pages(acme.key(), PATH, limit=2, q="release", **MARCH)
-        assert [[row["reason"] for row in page] for page in pages] == [
-            ["Release 4", "Release 3"],
-            ["Release 2", "Release 1"],
-            ["Release 0"],
-        ]
+        shown = through_pages(acme.key(), PATH, 2, q="release", **MARCH)
+        assert [row["reason"] for row in shown] == [f"Release {number}" for number in (4, 3, 2, 1, 0)]

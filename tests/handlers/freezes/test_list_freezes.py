@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from models.freezes import Freeze
-from models.repositories import Repository, WatchedBranch
+from models.repositories import WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.freezes.requests import FIELDS, all_pages, ids, paths, text
+from tests.handlers.freezes.requests import FIELDS, ids, text
 
 
 class TestListFreezes:
@@ -20,17 +20,6 @@ class TestListFreezes:
         assert ids(answer) == made
         assert answer.json()["nextCursor"] is None
         assert set(answer.json()["data"][0]) == FIELDS
-
-    def test_freeze_pages_contain_every_freeze_once(self, acme: Tenant) -> None:
-        same = factories.now()
-        made = {factories.freeze(acme.session, acme.organization, started_at=same).id for _ in range(7)}
-        pages = all_pages(acme.key(), "/v1/freezes", limit=3)
-        assert [len(page) for page in pages] == [3, 3, 1]
-        assert {row["id"] for page in pages for row in page} == made
-
-    def test_limit_out_of_range_is_rejected(self, acme: Tenant) -> None:
-        for limit in ("0", "101", "many", "1_0", ""):
-            assert paths(refusal(acme.key().get("/v1/freezes", limit=limit), 400, "invalid_parameter")) == ["limit"]
 
     def test_state_filter_follows_the_clock(self, acme: Tenant, later: Any) -> None:
         running = factories.freeze(acme.session, acme.organization, ends_at=factories.now() + timedelta(hours=1))
@@ -136,20 +125,10 @@ class TestListFreezeTargets:
             "letIn": [],
         }
 
-    def test_target_pages_contain_every_target_once(self, acme: Tenant, web: WatchedBranch) -> None:
-        repository = acme.session.get_one(Repository, web.repository_id)
-        branches = [factories.branch(acme.session, repository, f"release/{number}") for number in range(5)]
-        freeze = factories.freeze(acme.session, acme.organization, branches)
-        pages = all_pages(acme.key(), f"/v1/freezes/{freeze.id}/targets", limit=2)
-        assert [len(page) for page in pages] == [2, 2, 1]
-        assert {row["branchId"] for page in pages for row in page} == {branch.id for branch in branches}
-
     def test_targets_are_filtered_by_state(self, acme: Tenant, web: WatchedBranch, api: WatchedBranch) -> None:
         freeze = factories.freeze(acme.session, acme.organization, [web])
         failed = factories.target(acme.session, freeze, api, state="failed")
         assert ids(acme.key().get(f"/v1/freezes/{freeze.id}/targets", state="failed")) == [failed.id]
-        wrong = acme.key().get(f"/v1/freezes/{freeze.id}/targets", state="lost")
-        assert paths(refusal(wrong, 400, "invalid_parameter")) == ["state"]
 
     def test_cursor_of_another_freeze_is_rejected(self, acme: Tenant, web: WatchedBranch, api: WatchedBranch) -> None:
         first, second = (factories.freeze(acme.session, acme.organization, [web, api]) for _ in range(2))

@@ -245,10 +245,3 @@ class TestConnections:
         assert person.delete(f"/api/auth/connections/{own['id']}").status_code == 204
         refusal(person.delete(f"/api/auth/connections/{own['id']}"), 404, "connection_not_found")
         assert person.get("/api/auth/connections").json()["data"] == []
-
-    def test_connections_are_listed_page_by_page(self, client: Client, person: Caller, acme: Tenant) -> None:
-        for _ in range(3):
-            client.connect(person, acme.id)
-        first = person.get("/api/auth/connections", limit=2).json()
-        rest = person.get("/api/auth/connections", limit=2, cursor=first["nextCursor"]).json()
-        assert (len(first["data"]), len(rest["data"]), rest["nextCursor"]) == (2, 1, None)

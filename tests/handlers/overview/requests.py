@@ -3,12 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy.orm import Session
-
-from models.attention import AttentionItem
-from rules.ids import new_id
-from tests import factories
-from tests.handlers.callers import Caller, Tenant
+from tests.handlers.callers import Caller
 
 OVERVIEW, ATTENTION = "/v1/overview", "/v1/attention"
 
@@ -27,19 +22,3 @@ def items(caller: Caller, **asked: Any) -> list[Mapping[str, Any]]:
 def only(caller: Caller) -> Mapping[str, Any]:
     (item,) = items(caller)
     return item
-
-
-def raised(session: Session, of: Tenant, **columns: Any) -> AttentionItem:
-    given = {
-        "key": f"unenforced_branch {new_id('wbr')}",
-        "type": "unenforced_branch",
-        "severity": "critical",
-        "since": factories.now(),
-        "subject": {"type": "branch", "id": "wbr_1", "name": "acme/web:main"},
-        "message": "Freezes do not block it.",
-        "action": {"label": "Open the rules", "url": "https://github.com"},
-    }
-    row = AttentionItem(id=new_id("att"), organization_id=of.id, **given | columns)
-    session.add(row)
-    session.flush()
-    return row

@@ -1,12 +1,10 @@
 """Attention items: their content, who sees them, and that they resolve by themselves."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from models.audit import AuditEntry
 from models.database_identity import DatabaseIdentity
 from models.installations import Installation
 from models.pull_requests import PullRequest
@@ -20,15 +18,16 @@ from services.overview.alert_sources import union
 from services.schedules import alerts, overlap_alerts
 from services.slack import connection_loss
 from tests import factories
-from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.overview.requests import ATTENTION, items, only, raised, shown
+from tests.handlers.callers import Caller, Tenant
+from tests.handlers.overview.requests import ATTENTION, items, only, shown
+from tests.handlers.people import through_pages
 
 WEB = "http://127.0.0.1:8080"
 
 
 class TestListAttentionItems:
     def test_attention_item_is_listed_while_open(self, acme: Tenant, viewer: Caller) -> None:
-        item = raised(acme.session, acme)
+        item = factories.attention_item(acme.session, acme.organization)
         assert only(viewer) == {
             "id": item.id,
             "type": "unenforced_branch",
@@ -45,30 +44,20 @@ class TestListAttentionItems:
     def test_pages_of_attention_items_list_each_once_latest_first(self, acme: Tenant, viewer: Caller) -> None:
         now = factories.now()
         for age in range(7):
-            raised(acme.session, acme, type="orphaned_requirement", since=now - timedelta(days=age))
-            factories.api_key(
-                acme.session,
-                acme.organization,
-                created_at=now - timedelta(days=100),
-                expires_at=now + timedelta(days=age + 1),
-            )
-        seen: list[Mapping[str, Any]] = []
-        page = shown(viewer, ATTENTION, limit=3)
-        seen += page["data"]
-        while page["nextCursor"]:
-            page = shown(viewer, ATTENTION, limit=3, cursor=page["nextCursor"])
-            seen += page["data"]
-        assert len({item["id"] for item in seen}) == len(seen) == 14
-        assert [item["since"] for item in seen] == sorted((item["since"] for item in seen), reverse=True)
-        refusal(viewer.get(ATTENTION, cursor="nonsense"), 400, "invalid_cursor")
+            since, ends = now - timedelta(days=age), now + timedelta(days=age + 1)
+            factories.attention_item(acme.session, acme.organization, type="orphaned_requirement", since=since)
+            factories.api_key(acme.session, acme.organization, created_at=now - timedelta(days=100), expires_at=ends)
+        seen = through_pages(viewer, ATTENTION, limit=3)
+        assert len({str(item["id"]) for item in seen}) == len(seen) == 14
+        instants = [str(item["since"]) for item in seen]
+        assert instants == sorted(instants, reverse=True)
 
     def test_attention_items_are_filtered_by_type_and_severity(self, acme: Tenant, viewer: Caller) -> None:
-        raised(acme.session, acme)
-        raised(acme.session, acme, type="schedules_overlap", severity="info")
+        factories.attention_item(acme.session, acme.organization)
+        factories.attention_item(acme.session, acme.organization, type="schedules_overlap", severity="info")
         assert [item["severity"] for item in items(viewer, type="schedules_overlap")] == ["info"]
         assert [item["type"] for item in items(viewer, severity="critical")] == ["unenforced_branch"]
         assert items(viewer, type="expiring_key") == []
-        refusal(viewer.get(ATTENTION, type="nonsense"), 400, "invalid_parameter")
 
     def test_every_type_of_attention_item_is_in_the_contract(self) -> None:
         known = set(load_contract().document["components"]["schemas"]["AttentionType"]["x-extensible-enum"])
@@ -86,7 +75,9 @@ class TestAttentionSources:
             for name in names:
                 place = f"acme/{name}:main"
                 subject = {"type": "branch", "id": f"wbr_{name}", "name": place}
-                raised(acme.session, acme, subject=subject, message=f"Freezes do not block {place}. {cause}")
+                factories.attention_item(
+                    acme.session, acme.organization, subject=subject, message=f"Freezes do not block {place}. {cause}"
+                )
         by_subject = {item["subject"]["type"]: item for item in items(viewer)}
         assert len(items(viewer)) == 2
         assert by_subject["branch"]["message"] == "Freezes do not block acme/old:main. An administrator can bypass it."
@@ -217,17 +208,8 @@ class TestAttentionSources:
         self, acme: Tenant, viewer: Caller, state: str, words: str
     ) -> None:
         gone = factories.now() - timedelta(hours=5)
-        entry = AuditEntry(
-            id=new_id("aud"),
-            organization_id=acme.id,
-            at=gone,
-            action=f"installation.{state}",
-            actor=factories.SYSTEM,
-            source="code_host",
-            target={"type": "installation", "id": str(acme.installation.id), "name": "acme"},
-            details={},
-        )
-        acme.session.add(entry)
+        about = {"type": "installation", "id": str(acme.installation.id), "name": "acme"}
+        factories.audit_entry(acme.session, acme.organization, at=gone, action=f"installation.{state}", target=about)
         acme.installation.state = state
         acme.session.flush()
         item = only(viewer)

@@ -2,13 +2,12 @@
 
 from datetime import timedelta
 
-from models.audit import AuditEntry
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant
-from tests.handlers.overview.requests import raised, shown
+from tests.handlers.overview.requests import shown
 
 NOTHING_FROZEN = dict.fromkeys(("total", "blocked", "partly", "unprotected", "unknown", "late", "stopped"), 0)
 
@@ -121,37 +120,20 @@ class TestGetOverview:
         assert shown(viewer)["exceptions"] == {"pending": 0, "granted": 0}
 
     def test_overview_activity_is_found_behind_many_unrelated_entries(self, acme: Tenant, viewer: Caller) -> None:
-        person = {"type": "user", "id": "usr_1", "name": "Bob"}
-        thing = {"type": "branch", "id": "wbr_1", "name": "acme/web:main"}
         for number, action in enumerate(["freeze.started", *["branch.watched"] * 600]):
             at = factories.now() - timedelta(hours=1) + timedelta(seconds=number)
-            told_by = {"actor": person, "target": thing, "source": "dashboard", "details": {}}
-            acme.session.add(
-                AuditEntry(id=new_id("aud"), organization_id=acme.id, at=at, action=action, request_id=None, **told_by)
-            )
-        acme.session.flush()
+            factories.audit_entry(acme.session, acme.organization, at=at, action=action)
         assert [done["action"] for done in shown(viewer)["activity"]] == ["freeze.started"]
 
     def test_overview_activity_shows_freezes_but_not_members(self, acme: Tenant, viewer: Caller) -> None:
         for action in ("member.removed", "api_key.created", "exception.granted", "schedule.created"):
-            entry = AuditEntry(
-                id=new_id("aud"),
-                organization_id=acme.id,
-                at=factories.now(),
-                action=action,
-                actor=factories.SYSTEM,
-                source="system",
-                target={"type": "x", "id": "x", "name": "x"},
-                details={},
-            )
-            acme.session.add(entry)
-        acme.session.flush()
+            factories.audit_entry(acme.session, acme.organization, action=action)
         assert {done["action"] for done in shown(viewer)["activity"]} == {"exception.granted", "schedule.created"}
 
     def test_overview_counts_attention_items_by_severity(self, acme: Tenant, viewer: Caller) -> None:
-        raised(acme.session, acme)
-        raised(acme.session, acme, severity="info")
-        raised(acme.session, acme, cleared_at=factories.now())
+        factories.attention_item(acme.session, acme.organization)
+        factories.attention_item(acme.session, acme.organization, severity="info")
+        factories.attention_item(acme.session, acme.organization, cleared_at=factories.now())
         factories.api_key(acme.session, acme.organization, expires_at=factories.now() + timedelta(hours=1))
         acme.installation.state = "removed"
         acme.session.flush()

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
+from tests.handlers.people import through_pages
 
 PATH = "/v1/pulls"
 
@@ -84,14 +85,7 @@ class TestListForbiddenPullRequests:
             propose(acme.session, branch, *range(1, 41))
         pull = factories.pull_request(acme.session, acme.session.get_one(Repository, web.repository_id), 41)
         factories.exception(acme.session, freeze, pull, web)
-        reader, cursor, seen = acme.key(), None, []
-        for _ in range(4):
-            page = reader.get(PATH, limit=30, **({"cursor": cursor} if cursor else {})).json()
-            seen += [(row["repository"], row["number"]) for row in page["data"]]
-            cursor = page["nextCursor"]
-            if cursor is None:
-                break
-        assert cursor is None
+        seen = [(row["repository"], row["number"]) for row in through_pages(acme.key(), PATH, limit=30)]
         assert sorted(seen) == sorted((f"acme/{name}", number) for name in ("api", "web") for number in range(1, 41))
 
     @pytest.mark.parametrize(

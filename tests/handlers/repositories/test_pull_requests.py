@@ -7,6 +7,7 @@ import pytest
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
+from tests.handlers.people import through_pages
 from tools.fake_github import Handle
 
 
@@ -19,13 +20,7 @@ class TestListPullRequests:
         repository = acme.session.get_one(Repository, web.repository_id)
         for number in (3, 1, 5, 2, 4):
             factories.pull_request(acme.session, repository, number)
-        reader, path = acme.key(), "/v1/repos/acme%2Fweb/pulls"
-        first = reader.get(path, limit=2).json()
-        second = reader.get(path, limit=2, cursor=first["nextCursor"]).json()
-        third = reader.get(path, limit=2, cursor=second["nextCursor"]).json()
-        assert [[row["number"] for row in page["data"]] for page in (first, second, third)] == [[5, 4], [3, 2], [1]]
-        assert third["nextCursor"] is None
-        refusal(reader.get(path, limit=2, cursor=first["nextCursor"], state="open"), 400, "invalid_cursor")
+        assert self.numbers(acme) == [5, 4, 3, 2, 1]
 
     def test_list_pull_requests_shows_only_those_into_watched_branches(self, acme: Tenant, web: WatchedBranch) -> None:
         repository = acme.session.get_one(Repository, web.repository_id)
@@ -54,11 +49,8 @@ class TestListPullRequests:
         for number in range(1, 11):
             base = "release/1" if number % 3 == 0 else "main"
             factories.pull_request(acme.session, repository, number, base_branch=base)
-        reader, path = acme.key(), "/v1/repos/acme%2Fweb/pulls"
-        first = reader.get(path, limit=2, verdict="blocked").json()
-        second = reader.get(path, limit=2, verdict="blocked", cursor=first["nextCursor"]).json()
-        assert [row["number"] for row in first["data"] + second["data"]] == [9, 6, 3]
-        assert second["nextCursor"] is None
+        shown = through_pages(acme.key(), "/v1/repos/acme%2Fweb/pulls", verdict="blocked")
+        assert [row["number"] for row in shown] == [9, 6, 3]
 
 
 class TestLookupPullRequest:

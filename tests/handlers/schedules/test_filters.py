@@ -6,7 +6,7 @@ import pytest
 
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.callers import Caller, Tenant
 from tests.handlers.schedules.preview_requests import DAY
 from tests.handlers.schedules.requests import created
 
@@ -76,22 +76,9 @@ class TestFilters:
             assert ({made[one["scheduleId"]] for one in shown["occurrences"]}, filters) == (expected, filters)
 
 
-@pytest.mark.parametrize("path", ["/v1/schedules", "/v1/schedules/occurrences", "/v1/schedules/calendar?month=2027-01"])
-class TestFiltersOfEveryList:
-    def test_filter_by_an_unknown_source_is_invalid(self, key: Caller, path: str) -> None:
-        refusal(key.send("GET", f"{path}{'&' if '?' in path else '?'}source=file"), 400, "invalid_parameter")
-
-
 def test_occurrences_of_deleted_schedules_are_filtered_as_well(acme: Tenant, key: Caller) -> None:
     for name in ("Old", "Older"):
         gone = factories.schedule(acme.session, acme.organization, name=name, deleted_at=factories.now())
         factories.occurrence(acme.session, gone)
     shown = key.get("/v1/schedules/occurrences", name="older", branch="main").json()["data"]
     assert [one["scheduleId"] for one in shown] == [gone.id]
-
-
-def test_cursor_of_other_filters_is_invalid(key: Caller, made: dict[str, str]) -> None:
-    cursor = key.get("/v1/schedules", limit=1, branch="main").json()["nextCursor"]
-    assert key.get("/v1/schedules", limit=1, branch="main", cursor=cursor).is_success
-    refusal(key.get("/v1/schedules", limit=1, branch="other", cursor=cursor), 400, "invalid_cursor")
-    assert len(made) == len(SCOPES)

@@ -1,8 +1,7 @@
 """The countries whose holidays can be imported."""
 
-from typing import Any
-
 from tests.handlers.callers import Tenant
+from tests.handlers.people import through_pages
 from tests.handlers.schedules.import_requests import imported, of_country
 
 PATH = "/v1/holidays/countries"
@@ -10,12 +9,7 @@ PATH = "/v1/holidays/countries"
 
 class TestListHolidayCountries:
     def test_list_holiday_countries_names_countries_and_subdivisions(self, acme: Tenant) -> None:
-        caller = acme.key("schedule:read")
-        found: dict[str, dict[str, Any]] = {}
-        page: dict[str, Any] = {"nextCursor": ""}
-        while page["nextCursor"] is not None:
-            page = caller.get(PATH, limit=100, cursor=page["nextCursor"]).json()
-            found |= {row["code"]: row for row in page["data"]}
+        found = {row["code"]: row for row in through_pages(acme.key("schedule:read"), PATH, limit=100)}
         assert len(found) > 200
         assert list(found) == sorted(found)
         assert found["GB"] == {

@@ -9,6 +9,7 @@ from models.repositories import WatchedBranch
 from models.schedules import Schedule
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
+from tests.handlers.people import through_pages
 from tests.handlers.schedules.preview_requests import DAY
 from tests.handlers.schedules.requests import FIELDS, NOON, SOON, created, rows, running, starts
 
@@ -35,13 +36,8 @@ class TestListSchedules:
         made = [factories.schedule(acme.session, acme.organization).id for _ in range(7)]
         for schedule_id in made[:5]:
             factories.occurrence(acme.session, acme.session.get_one(Schedule, schedule_id), starts_at=same)
-        found: list[str] = []
-        page: dict[str, Any] = {"nextCursor": ""}
-        while page["nextCursor"] is not None:
-            asked = {"cursor": page["nextCursor"]} if page["nextCursor"] else {}
-            page = acme.key().get("/v1/schedules", limit=2, **asked).json()
-            found += [row["id"] for row in page["data"]]
-        assert found == sorted(made[:5]) + sorted(made[5:])
+        shown = through_pages(acme.key(), "/v1/schedules")
+        assert [row["id"] for row in shown] == sorted(made[:5]) + sorted(made[5:])
 
     def test_list_schedules_omits_deleted_and_foreign_schedules(self, acme: Tenant, globex: Tenant) -> None:
         factories.schedule(acme.session, globex.organization)

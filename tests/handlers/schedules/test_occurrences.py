@@ -73,29 +73,6 @@ class TestListOccurrences:
         past = add(acme.session, gone, "2026-01-01", "2026-01-02")
         assert listed(acme.key(), scheduleId=gone.id) == [past.id]
 
-    def test_pages_of_occurrences_list_each_occurrence_once(self, acme: Tenant, schedule: Schedule) -> None:
-        others = [factories.schedule(acme.session, acme.organization) for _ in range(4)]
-        for each in (schedule, *others):
-            add(acme.session, each, "2026-12-01", "2026-12-02")
-        everything = listed(acme.key())
-        seen, cursor = [], None
-        while True:
-            params = {"limit": 2, **({"cursor": cursor} if cursor else {})}
-            page = acme.key().get("/v1/schedules/occurrences", **params).json()
-            seen += [row["id"] for row in page["data"]]
-            if (cursor := page["nextCursor"]) is None:
-                break
-        assert seen == everything == sorted(everything)
-        assert len(seen) == 5
-
-    def test_list_occurrences_rejects_a_cursor_of_other_filters(self, acme: Tenant, schedule: Schedule) -> None:
-        for day in (1, 2):
-            add(acme.session, schedule, f"2026-12-0{day}", f"2026-12-0{day + 1}")
-        cursor = acme.key().get("/v1/schedules/occurrences", limit=1).json()["nextCursor"]
-        refusal(
-            acme.key().get("/v1/schedules/occurrences", limit=1, cursor=cursor, state="past"), 400, "invalid_cursor"
-        )
-
 
 class TestGetScheduleCalendar:
     @pytest.fixture

@@ -1,6 +1,7 @@
 """Heads that two branches of a pattern share under its check, while two workers write one check each."""
 
-from datetime import timedelta
+from collections import deque
+from datetime import datetime, timedelta
 from typing import cast
 
 import pytest
@@ -15,6 +16,8 @@ from tests import factories
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Builder, Harness
 from tests.jobs.passes import evaluated_pass, leased_pass
+from tests.jobs.pull_request_exceptions.grants import now, pass_by, row_of
+from tools.fake_github.model.records import PullRequest
 
 PATTERN = "change-freeze/**"
 
@@ -118,3 +121,96 @@ def propose(harness: Harness, sibling: WatchedBranch, state: str) -> None:
 def make_due(harness: Harness, name: str) -> None:
     due = "UPDATE checks SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE name IN (:own, :pattern)"
     harness.sql(due, own=check_name(name), pattern=PATTERN)
+
+
+@pytest.fixture
+def pull(harness: Harness, build: Builder) -> PullRequest:
+    """Return a pull request whose head was read a minute ago."""
+    [pull] = build("web", pulls=1)
+    harness.fake_github.organization("acme").repository("web").branch("release/8")
+    harness.run_until_idle()
+    pass_by(harness, minutes=1)
+    return pull
+
+
+def known_since(harness: Harness, pull: PullRequest) -> datetime:
+    """Return since when the head is known, after it was read again."""
+    harness.make_due()
+    harness.run_until_idle()
+    since = row_of(harness, pull.number).head_since
+    assert since is not None
+    return since
+
+
+def test_head_is_known_since_it_was_read_first(harness: Harness, pull: PullRequest) -> None:
+    first = row_of(harness, pull.number).head_since
+
+    assert known_since(harness, pull) == first
+    assert row_of(harness, pull.number).node_id == pull.node_id
+
+
+def test_head_is_known_anew_after_a_push(harness: Harness, pull: PullRequest) -> None:
+    began = now(harness)
+    body = {"message": "more", "content": "bW9yZQ==", "branch": pull.head_ref}
+    harness.person("PUT", "/repos/acme/web/contents/more.txt", body)
+
+    assert known_since(harness, pull) >= began
+
+
+def test_head_is_known_anew_after_it_was_closed(harness: Harness, pull: PullRequest) -> None:
+    harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
+    harness.make_due()
+    harness.run_until_idle()
+    pass_by(harness, minutes=1)
+    began = now(harness)
+    harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "open"})
+
+    assert known_since(harness, pull) >= began
+
+
+def test_head_that_a_former_release_reads_is_not_known(harness: Harness, pull: PullRequest) -> None:
+    """It changes the head, and does not say when it was read; the next reading does."""
+    harness.sql("UPDATE pull_requests SET head_sha = repeat('a', 40)")
+    assert row_of(harness, pull.number).head_since is None
+    began = now(harness)
+
+    assert known_since(harness, pull) >= began
+
+
+@pytest.fixture
+def first(harness: Harness, build: Builder) -> PullRequest:
+    """Return one of two pull requests of one head into `main`; `release/8` is frozen."""
+    [first] = build("web", pulls=1)
+    web = harness.fake_github.organization("acme").repository("web")
+    web.branch("release/8").requires("change-freeze/release/8", "release/8")
+    web.pull_request(base="main", sharesHeadWith=first.number)
+    repository = harness.session.get_one(Repository, harness.branches["acme/web"].repository_id)
+    frozen = factories.branch(harness.session, repository, "release/8")
+    harness.session.commit()
+    harness.freeze({"type": "branch", "branchId": frozen.id})
+    harness.run_until_idle()
+    return first
+
+
+def retarget(harness: Harness, pull: PullRequest, base: str) -> None:
+    """Do it as a person, and have the service look at both bases, as its webhook asks."""
+    assert harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"base": base}).status_code == 200
+    harness.make_due("wanted_generation = nextval('generations')")
+
+
+def test_base_that_was_read_last_stays_and_blocks(harness: Harness, first: PullRequest) -> None:
+    assert set(harness.conclusions().values()) == {"success"}
+    harness.make_due("wanted_generation = nextval('generations')")
+    harness.sql("UPDATE checks SET due_at = NULL WHERE name = 'change-freeze/release/8'")
+    slow = leased_pass(harness)
+    seen = slow.reading.fetch()
+    retarget(harness, first, "release/8")
+    assert harness.run_until_idle() == 1
+    assert harness.conclusions() == {"acme/web#1": "failure", "acme/web#2": "success"}
+    planned = deque(slow._plan(slow.reading.mirror(seen)))
+    slow._write_in_order(planned)
+    slow._end(planned)
+    harness.run_until_idle()
+    assert (row_of(harness, first.number).base_branch, row_of(harness, first.number).state) == ("release/8", "open")
+    assert harness.conclusions() == {"acme/web#1": "failure", "acme/web#2": "success"}
+    assert harness.merge("acme/web", first.number).status_code == 405

@@ -1,9 +1,13 @@
 """Asking for an exception, what waits for a decision, and the decision."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import httpx
 import pytest
+from sqlalchemy import Engine, event
 from sqlalchemy.orm import Session
 
 from models.exceptions import PullRequestException
@@ -12,7 +16,8 @@ from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from tests import factories
-from tests.handlers.callers import Tenant, refusal
+from tests.factories.plans import change_plan
+from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.exceptions.requests import (
     DENY,
     GRANT,
@@ -205,3 +210,49 @@ class TestListExceptionRequests:
         requested(acme.session, freeze, pulls[4], web, decision="granted")
         requested(acme.session, ended, pulls[5], web)
         assert ids(acme.key("exception:read").get("/v1/exception-requests")) == [waiting.id]
+
+
+def revoke(caller: Caller, exception_id: str) -> httpx.Response:
+    return caller.post(f"/v1/exceptions/{exception_id}/revoke")
+
+
+@pytest.mark.parametrize("call", [lambda caller, _id: caller.post("/v1/exceptions", THIS), decide, revoke])
+def test_decision_is_open_to_members_when_the_organization_allows_it(
+    acme: Tenant, pending: PullRequestException, call: Callable[[Caller, str], httpx.Response]
+) -> None:
+    settle(acme.session, acme, approval="member")
+    refusal(call(acme.person("viewer"), pending.id), 403, "insufficient_permission")
+    assert call(acme.person("member"), pending.id).status_code in {200, 201}
+
+
+def test_exception_is_revoked_without_the_plan(acme: Tenant, pending: PullRequestException) -> None:
+    change_plan(acme.session, acme.organization, "free")
+    acme.session.flush()
+    assert revoke(acme.key(), pending.id).status_code == 200
+
+
+MAX_STATEMENTS = 21
+
+
+@contextmanager
+def statements() -> Iterator[list[str]]:
+    """Collect the statements that are sent to PostgreSQL during the block."""
+    sent: list[str] = []
+
+    def collect(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        sent.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", collect)
+    try:
+        yield sent
+    finally:
+        event.remove(Engine, "before_cursor_execute", collect)
+
+
+@pytest.mark.parametrize("path", ["/v1/exceptions", "/v1/exception-requests"])
+def test_exception_needs_few_statements(acme: Tenant, freeze: Freeze, pull: PullRequest, path: str) -> None:
+    key = acme.key("exception:write")
+    with statements() as sent:
+        answer = key.post(path, THIS)
+    rows(answer, 201)
+    assert len(sent) <= MAX_STATEMENTS

@@ -9,7 +9,7 @@ from tests import factories
 from tests.harness.github_harness import Builder, Harness
 from tests.jobs.exception_rules.conftest import AddRule
 from tests.jobs.exception_rules.people import FROM_BOT, HOTFIX, People
-from tests.jobs.exception_rules.test_changes_while_read import interrupt
+from tests.jobs.exception_rules.test_rule_edits import interrupt
 from tests.jobs.pull_request_exceptions.grants import notify
 from tools.fake_github.model.records import PullRequest
 

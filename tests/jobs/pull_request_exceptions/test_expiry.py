@@ -1,20 +1,27 @@
 """How exceptions end: by their time to the second, with their freeze, by a push to what was pinned; recorded once."""
 
-from datetime import timedelta
+from collections import deque
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy.event import listen
 
 from models.freezes import Freeze
 from models.pull_requests import PullRequest as PullRow
-from rules.access.permissions import SYSTEM
+from models.repositories import Repository
+from rules.access.permissions import SYSTEM, Actor
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.maintenance.tasks import end_freezes, seconds_to_next
-from services.pull_request_exceptions import expiry
+from services.pull_request_exceptions import expiry, requests, views
+from services.pull_request_exceptions.decisions import revoke
 from services.pull_request_exceptions.expiry import end_exceptions, end_on_branch, next_end
+from services.pull_request_exceptions.requests import ExceptionInput
 from tests import factories
+from tests.factories.plans import BUSINESS
 from tests.faults.test_new_branches import push
-from tests.harness.github_harness import Builder, Harness
+from tests.harness.github_harness import ADA, Builder, Harness
+from tests.jobs.passes import leased_pass
 from tests.jobs.pull_request_exceptions.grants import audited, check, grant, now, pass_by, row, row_of
 from tools.fake_github.model.records import PullRequest
 
@@ -197,3 +204,84 @@ class TestByAPush:
         harness.session.commit()
         assert end_exceptions(harness.jobs) == 1
         assert row(harness, made)["revoked_by"]["type"] == "system"
+
+
+def ask(harness: Harness, number: int) -> str:
+    """Request exceptions, as a person; returns the id of the first."""
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+        wanted = ExceptionInput("It failed again, after the end")
+        return requests.request(uow, f"acme/web#{number}", None, wanted).rows[0].id
+
+
+def test_request_before_the_end_is_recorded_leaves_no_success(
+    harness: Harness, freeze: str, first: PullRequest
+) -> None:
+    made = grant(harness, freeze, first.number, expires_at=now(harness) + timedelta(hours=1))
+    harness.run_until_idle()
+    assert check(harness, first)["conclusion"] == "success"
+    pass_by(harness, hours=1)
+    ask(harness, first.number)
+    assert row(harness, made)["expired_at"] is not None
+    end_exceptions(harness.jobs)
+    harness.run_until_idle()
+    assert check(harness, first)["conclusion"] == "failure"
+    assert harness.merge("acme/web", first.number).status_code == 405
+
+
+def test_pull_request_seen_by_another_worker_blocks_the_shared_head(
+    harness: Harness, freeze: str, first: PullRequest
+) -> None:
+    """One worker is about to write that the pattern lets a head in by an exception; another finds it without one."""
+    pattern = "change-freeze/**"
+    web = harness.fake_github.organization("acme").repository("web")
+    web.branch("release/8").requires(pattern, "main")
+    repository = harness.session.get_one(Repository, harness.branches["acme/web"].repository_id)
+    harness.sql("UPDATE watched_branches SET pattern_check_name = :name", name=pattern)
+    sibling = factories.branch(harness.session, repository, "release/8", pattern_check_name=pattern)
+    harness.session.commit()
+    web.pull_request(base="release/8", sharesHeadWith=first.number)
+    harness.make_due("wanted_generation = nextval('generations')")
+    harness.run_until_idle()
+    grant(harness, freeze, first.number)
+    harness.sql("UPDATE checks SET due_at = NULL WHERE name = 'change-freeze/main'")
+    slow = leased_pass(harness)
+    planned = deque(slow._plan(slow.reading.mirror(slow.reading.fetch())))
+    assert [(update.head.key.check_name, update.conclusion) for update in planned] == [(pattern, "success")]
+    web.pull_request(base="main", sharesHeadWith=first.number)
+    harness.sql(
+        "UPDATE checks SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE branch_id <> :id",
+        id=sibling.id,
+    )
+    assert harness.run_until_idle() == 1
+    slow._write_in_order(planned)
+    slow._end(planned)
+    harness.run_until_idle()
+    assert harness.conclusions(pattern)["acme/web#1"] == "failure"
+    assert harness.merge("acme/web", first.number).status_code == 405
+
+
+KEY = Actor("api_key", "key_ci", "CI")
+
+
+def shown(harness: Harness, exception_id: str) -> dict[str, Any]:
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+        return views.show(uow, exception_id)
+
+
+def test_revoked_exception_is_blocked_once_github_shows_the_failure(
+    harness: Harness, freeze: str, first: PullRequest
+) -> None:
+    harness.read_rules()
+    exception_id = grant(harness, freeze, first.number)
+    harness.run_until_idle()
+    with harness.uow_factory.open(Caller(harness.organization.id, KEY, "api", BUSINESS)) as uow:
+        revoke(uow, exception_id, None)
+    assert check(harness, first)["conclusion"] == "success"
+    waiting = shown(harness, exception_id)
+    assert (waiting["blocking"]["state"], waiting["blocked_since"]) == ("not_blocked", None)
+    revoked_at: datetime = waiting["revoked_at"]
+    harness.run_until_idle()
+    assert harness.merge("acme/web", first.number).status_code == 405
+    blocked = shown(harness, exception_id)
+    assert blocked["blocking"]["state"] in {"blocked", "partly"}
+    assert revoked_at <= blocked["blocked_since"] <= now(harness)

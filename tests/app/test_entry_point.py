@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -64,6 +65,53 @@ def test_command_rejects_unknown_options(name: str, capsys: pytest.CaptureFixtur
         main([name, "--no-such-option"])
     assert ended.value.code == 2
     assert f"python -m app {name}" in capsys.readouterr().err
+
+
+INVALID = {
+    "client": (
+        "--block --by a --reason b",
+        "--unblock",
+        "https://a --block --by a",
+        "https://a --block --reason b",
+        "https://a --unblock --by a",
+        "https://a --unblock --block --by a --reason b",
+        "https://a --by a",
+        "https://a --reason b",
+        "' '",
+        "'a\nb'",
+        "x" * 501,
+    ),
+    "pauses": ("4711", "--end", "4711 --end", "--by grace@example.com"),
+    "plan": (
+        "acme platinum",
+        "acme team --by ''",
+        "acme team --end",
+        "--end",
+        "acme --until 2999-01-31",
+        "acme team --until soon",
+        "acme team --until 2999-01-31T12:00:00",
+    ),
+    "support": (
+        "acme --by a",
+        "acme --reason b",
+        "acme --by a --reason b --end",
+        "acme --by a --reason b --minutes 0",
+        "acme --by a --reason b --minutes 481",
+        "acme --by ' ' --reason b",
+        "acme --by 'a\nb' --reason b",
+        "--by a --reason b",
+    ),
+}
+"""By command: arguments that it does not take."""
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_command_with_invalid_arguments_ends_with_2(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in INVALID[name]:
+        with pytest.raises(SystemExit) as ended:
+            main([name, *shlex.split(arguments)])
+        assert ended.value.code == 2, arguments
+        assert f"usage: python -m app {name}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["worker"], ["migrate"], ["audit", "verify"], ["plan", "a", "team"], ["client"]])

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from rules.ids import new_id
 from schemas.contract import Operation, load_contract
 from tests import factories
 from tests.harness.accounts import PASSWORD, AccountFixture, ask, code
@@ -18,27 +17,6 @@ LISTS = [
     if any(parameter.name == "cursor" for parameter in one.parameters) and not one.accepts("SessionToken")
 ]
 BY_COOKIE = [one for one in CONTRACT.operations.values() if one.accepts("SessionCookie") and one.effect == "write"]
-
-
-class TestCursors:
-    @pytest.fixture
-    def cursor(self, accounts: AccountFixture) -> str:
-        """Return a cursor of the owner's sessions, of which there are several."""
-        accounts.owner.sign_in()
-        page = ask(accounts.http, "GET", "/api/auth/sessions", accounts.token, params={"limit": 1}).json()
-        assert page["nextCursor"], "there is only one session"
-        return str(page["nextCursor"])
-
-    def test_cursor_of_another_list_is_refused(self, accounts: AccountFixture, cursor: str) -> None:
-        made = {
-            "{freezeId}": factories.freeze(accounts.session, accounts.acme).id,
-            "{repoId}": factories.repository(accounts.session, accounts.acme, f"acme/{new_id('rep')}").id,
-            "{webhookId}": factories.webhook(accounts.session, accounts.acme).id,
-        }
-        for operation in LISTS:
-            path = re.sub(r"\{\w+\}", lambda found: made[found[0]], operation.path)
-            answer = ask(accounts.http, operation.method, path, accounts.jwt, params={"cursor": cursor})
-            assert code(answer) == (400, "invalid_cursor"), operation.id
 
 
 OF_FOREIGN_PAGES: tuple[dict[str, str], ...] = (

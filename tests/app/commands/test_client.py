@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.commands.client import main, read_arguments
+from app.commands.client import main
 from app.main import create_app
 from models.audit import AuditEntry
 from models.oauth import OAuthClient, OAuthGrant
@@ -150,28 +150,6 @@ class TestRejections:
         assert main([grant.client_id, "--block", *BY, "--reason", "  why  "]) == 1
         assert "at least 8 characters" in capsys.readouterr().err
         assert status(http, token_of(session, grant)) == 200
-
-    @pytest.mark.parametrize(
-        "arguments",
-        [
-            ["--block", *BY, *WHY],
-            ["--unblock"],
-            [UNKNOWN, "--block", *BY],
-            [UNKNOWN, "--block", *WHY],
-            [UNKNOWN, "--unblock", *BY],
-            [UNKNOWN, "--unblock", "--block", *BY, *WHY],
-            [UNKNOWN, *BY],
-            [UNKNOWN, *WHY],
-            [" "],
-            ["a\nb"],
-            ["x" * 501],
-        ],
-        ids=" ".join,
-    )
-    def test_client_command_with_invalid_arguments_ends_with_2(self, arguments: list[str]) -> None:
-        with pytest.raises(SystemExit) as ended:
-            read_arguments(arguments)
-        assert ended.value.code == 2
 
 
 def test_blocked_device_gets_no_connection(session: Session, http: httpx.Client, acme: Organization) -> None:

@@ -63,11 +63,3 @@ def test_pause_of_an_account_without_an_organisation_is_ended(session: Session) 
     found = factories.installation(session, None, "globex", paused_until=factories.now() + timedelta(hours=1))
     session.commit()
     assert main([str(found.id), *END]) == 0
-
-
-@pytest.mark.parametrize("arguments", [["4711"], ["--end"], ["4711", "--end"], ["--by", "grace@example.com"]], ids=str)
-def test_pauses_wants_all_of_its_arguments_or_none(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 2
-    assert "belong together" in capsys.readouterr().err

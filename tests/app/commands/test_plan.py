@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.commands.plan import main, read_arguments
+from app.commands.plan import main
 from models.audit import AuditEntry
 from models.organizations import Organization
 from tests import factories
@@ -134,22 +134,3 @@ def test_plan_below_the_default_is_granted(
     monkeypatch.setenv("DEFAULT_PLAN", "business")
     assert main([acme.slug, "free"]) == 0
     assert "has the plan free (manual)" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["acme", "platinum"],
-        ["acme", "team", "--by", ""],
-        ["acme", "team", "--end"],
-        ["--end"],
-        ["acme", "--until", "2999-01-31"],
-        ["acme", "team", "--until", "soon"],
-        ["acme", "team", "--until", "2999-01-31T12:00:00"],
-    ],
-    ids=str,
-)
-def test_plan_command_with_invalid_arguments_ends_with_2(arguments: list[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        read_arguments(arguments)
-    assert ended.value.code == 2

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy.orm import Session
 
-from app.commands.support import main, read_arguments
+from app.commands.support import main
 from app.main import create_app
 from models.audit import AuditEntry
 from models.organizations import LoginSession, Organization, SigningKey, User
@@ -198,25 +198,6 @@ class TestRejections:
         assert main([acme.slug, *BY, "--reason", "  why  "]) == 1
         assert "at least 8 characters" in capsys.readouterr().err
         assert entries(session) == []
-
-    @pytest.mark.parametrize(
-        "arguments",
-        [
-            ["acme", *BY],
-            ["acme", *WHY],
-            ["acme", *BY, *WHY, "--end"],
-            ["acme", *BY, *WHY, "--minutes", "0"],
-            ["acme", *BY, *WHY, "--minutes", "481"],
-            ["acme", "--by", " ", *WHY],
-            ["acme", "--by", "a\nb", *WHY],
-            [*BY, *WHY],
-        ],
-        ids=" ".join,
-    )
-    def test_support_command_with_invalid_arguments_ends_with_2(self, arguments: list[str]) -> None:
-        with pytest.raises(SystemExit) as ended:
-            read_arguments(arguments)
-        assert ended.value.code == 2
 
     def test_support_command_without_configuration_ends_with_3(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -88,15 +88,6 @@ class TestCredentials:
             token = acme.key("freeze:read", **columns).token
             refused(http.get(f"{MAIN}?access_token={token}"), 401, code)
 
-    def test_each_operation_needs_its_scope(
-        self, client_with: Callable[..., ClassicClient], web: WatchedBranch
-    ) -> None:
-        reader, writer = client_with("freeze:read", "repo:write"), client_with("freeze:write")
-        refused(writer.get(), 403, "insufficient_scope")
-        refused(writer.get("/branches/acme"), 403, "insufficient_scope")
-        refused(reader.post(b"frozen=true"), 403, "insufficient_scope")
-        refused(writer.post(b"", "/scheduled_freezes"), 403, "insufficient_scope")
-
     def test_other_organisation_is_answered_like_an_unknown_one(
         self, client: ClassicClient, globex: Tenant, session: Session, web: WatchedBranch
     ) -> None:

@@ -113,13 +113,6 @@ class TestCreateFreeze:
             assert paths(error) == ["/reason"]
             assert acme.session.scalar(select(func.count()).select_from(Freeze)) == 0
 
-    @pytest.mark.parametrize("reason", ["r" * 1001, 12345678, None])
-    def test_reason_that_is_not_too_short_but_invalid_fails_validation(
-        self, acme: Tenant, web: WatchedBranch, reason: Any
-    ) -> None:
-        error = refusal(acme.key().post("/v1/freezes", {**FIRST, "reason": reason}), 422, "validation_failed")
-        assert paths(error) == ["/reason"]
-
     def test_missing_reason_is_rejected(self, acme: Tenant, web: WatchedBranch) -> None:
         body = {name: value for name, value in FIRST.items() if name != "reason"}
         assert paths(refusal(acme.key().post("/v1/freezes", body), 422, "reason_required")) == ["/reason"]
@@ -134,11 +127,6 @@ class TestCreateFreeze:
         body = {"scope": scope, "reason": REASON, "endsAt": in_hours(-1)}
         error = refusal(acme.key().post("/v1/freezes", body), 422, "invalid_parameter")
         assert paths(error) == ["/scope/repositories/0", "/endsAt"]
-
-    def test_malformed_end_is_rejected(self, acme: Tenant, web: WatchedBranch) -> None:
-        for ends_at in ("tomorrow", "2099-01-01", "2099-01-01T00:00:00", 7):
-            error = refusal(acme.key().post("/v1/freezes", {**FIRST, "endsAt": ends_at}), 422, "validation_failed")
-            assert paths(error) == ["/endsAt"]
 
     def test_end_may_have_any_offset(self, acme: Tenant, web: WatchedBranch) -> None:
         shown = acme.key().post("/v1/freezes", {**FIRST, "endsAt": "2099-01-04T08:00:00+01:00"}).json()
@@ -183,21 +171,6 @@ class TestCreateFreeze:
         assert "10001" in message
         assert "10000" in message
         assert acme.session.scalar(select(func.count()).select_from(Freeze)) == 0
-
-    def test_idempotency_key_starts_one_freeze_and_repeats_the_answer(self, acme: Tenant, web: WatchedBranch) -> None:
-        caller, keyed = acme.key(), {"headers": {"Idempotency-Key": "8e03978e"}}
-        first = caller.post("/v1/freezes", FIRST, **keyed)
-        again = caller.post("/v1/freezes", FIRST, **keyed)
-        assert (again.status_code, again.json(), again.headers["location"]) == (
-            201,
-            first.json(),
-            first.headers["location"],
-        )
-        assert "idempotency-replayed" not in first.headers
-        assert again.headers["idempotency-replayed"] == "true"
-        assert again.headers["x-request-id"] != first.headers["x-request-id"]
-        assert acme.session.scalar(select(func.count()).select_from(Freeze)) == 1
-        assert acme.audit() == ["freeze.started"]
 
 
 def test_freeze_has_one_target_per_branch(acme: Tenant, web: WatchedBranch) -> None:

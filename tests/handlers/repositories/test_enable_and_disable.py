@@ -115,12 +115,6 @@ class TestEnableRepositories:
         assert globex.key().post("/v1/repos/enable", {"repositories": [api.id]}).status_code == 200
         refusal(globex.key().post("/v1/repos/enable", {"repositories": [web.id]}), 403, "feature_not_available")
 
-    def test_enable_repositories_is_gone_without_an_active_installation(self, acme: Tenant) -> None:
-        web = acme.repository(enabled=False)
-        acme.installation.state = "removed"
-        acme.session.flush()
-        refusal(acme.key().post("/v1/repos/enable", {"repositories": [web.id]}), 410, "installation_removed")
-
     def test_enable_repositories_rejects_an_empty_list(self, acme: Tenant) -> None:
         refusal(acme.key().post("/v1/repos/enable", {"repositories": []}), 422, "validation_failed")
 

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import Tenant
 from tests.handlers.people import through_pages
 
 PATH = "/v1/pulls"
@@ -87,16 +87,3 @@ class TestListForbiddenPullRequests:
         factories.exception(acme.session, freeze, pull, web)
         seen = [(row["repository"], row["number"]) for row in through_pages(acme.key(), PATH, limit=30)]
         assert sorted(seen) == sorted((f"acme/{name}", number) for name in ("api", "web") for number in range(1, 41))
-
-    @pytest.mark.parametrize(
-        ("name", "value", "code"),
-        [
-            ("freezeId", "frz_none", "freeze_not_found"),
-            ("repo", "acme/none", "repository_not_found"),
-            ("branchId", "wbr_none", "branch_not_found"),
-        ],
-    )
-    def test_unknown_filter_is_refused(
-        self, acme: Tenant, web: WatchedBranch, name: str, value: str, code: str
-    ) -> None:
-        refusal(acme.key().get(PATH, **{name: value}), 404, code)

@@ -50,24 +50,6 @@ def test_access_token_carries_the_claims_of_its_session(algorithm: str, pair: tu
         verify_access_token(token, {"kid-2": (algorithm, pair[1])}, **HERE)
 
 
-def test_support_access_token_is_marked_and_may_lack_an_organization() -> None:
-    private, public = new_key_pair()
-    signer = Signer("kid-1", "ES256", private, HERE["issuer"], HERE["audience"])
-    token = issue_access_token(
-        signer, user="usr_1", organization=None, sid="ses_1", lifetime=timedelta(minutes=1), now=NOW, support=True
-    )
-    claims = verify_access_token(token, {"kid-1": ("ES256", public)}, **HERE)
-    assert (claims.organization_id, claims.support) == (None, True)
-
-
-def test_signing_key_verifies_only_its_own_algorithm() -> None:
-    private, public = new_key_pair()
-    token = jwt.encode({}, private, algorithm="ES256", headers={"kid": "kid-1", "typ": "session+jwt"})
-    for algorithm in ("EdDSA", "HS256", "none"):
-        with pytest.raises(InvalidTokenError):
-            verify_access_token(token, {"kid-1": (algorithm, public)}, **HERE)
-
-
 @pytest.mark.parametrize("token_type", ["JWT", "at+JWT", "", None])
 def test_token_of_a_grant_is_refused_when_its_type_is_another(token_type: str | None) -> None:
     """All its claims are right: only its type distinguishes it from the token of a session."""

@@ -8,7 +8,6 @@ from sqlalchemy.orm import Session
 from models.identity import OneTimeToken
 from services.identity import one_time_tokens
 from tests.harness.clock import MovableClock
-from tests.harness.concurrency import at_once
 from tests.services.identity.conftest import UnitOfWorkOpener
 
 HOUR = timedelta(hours=1)
@@ -31,13 +30,6 @@ def test_token_is_valid_once(uow: UnitOfWorkOpener) -> None:
         assert one_time_tokens.consume(opened, "reset_password", token) is None
 
 
-def test_token_is_valid_only_for_its_purpose(uow: UnitOfWorkOpener) -> None:
-    token = issued(uow)
-    with uow() as opened:
-        assert one_time_tokens.consume(opened, "verify_email", token) is None
-        assert one_time_tokens.peek(opened, "reset_password", token)
-
-
 def test_token_expires_at_the_exact_instant(uow: UnitOfWorkOpener, clock: MovableClock) -> None:
     token = issued(uow)
     clock.offset = HOUR - timedelta(seconds=5)
@@ -46,25 +38,6 @@ def test_token_expires_at_the_exact_instant(uow: UnitOfWorkOpener, clock: Movabl
     clock.offset = HOUR
     with uow() as opened:
         assert one_time_tokens.peek(opened, "reset_password", token) is None
-
-
-def test_token_is_consumed_once_under_concurrent_use(uow: UnitOfWorkOpener) -> None:
-    token = issued(uow)
-
-    def use() -> bool:
-        with uow() as opened:
-            return one_time_tokens.consume(opened, "reset_password", token) is not None
-
-    assert sorted(at_once(*[use] * 6)) == [False] * 5 + [True]
-
-
-def test_tokens_of_a_subject_can_be_invalidated(uow: UnitOfWorkOpener) -> None:
-    first, second, other = issued(uow), issued(uow), issued(uow, "usr_2")
-    with uow() as opened:
-        one_time_tokens.invalidate(opened, "reset_password", "usr_1")
-    with uow() as opened:
-        found = [one_time_tokens.peek(opened, "reset_password", one) for one in (first, second, other)]
-        assert [row is not None for row in found] == [False, False, True]
 
 
 def test_malformed_token_is_rejected(uow: UnitOfWorkOpener) -> None:

@@ -69,14 +69,6 @@ def test_signing_key_without_a_start_only_verifies(uow: UnitOfWorkOpener, sessio
     assert signing(uow) != "tests"
 
 
-def test_private_key_is_stored_encrypted(uow: UnitOfWorkOpener, session: Session) -> None:
-    with uow() as opened:
-        private = current_signer(opened).private_key
-    row = session.scalars(select(SigningKey)).one()
-    assert b"PRIVATE KEY" not in (row.encrypted_private_key or b"")
-    assert private.encode() not in (row.encrypted_private_key or b"")
-
-
 def test_changed_secret_creates_a_new_key_and_keeps_the_old_published(
     uow: UnitOfWorkOpener, uow_factory: UnitOfWorkFactory, session: Session
 ) -> None:

@@ -98,13 +98,6 @@ class TestPosting:
         written(people)
         assert wakeups.sent == ["mail"]
 
-    def test_queued_mail_is_stored_encrypted(self, people: UnitOfWorkFactory, session: Session) -> None:
-        written(people)
-        [row] = session.execute(text("SELECT m::text FROM mails m")).all()
-        assert b"a-secret-of-the-mail" not in bytes(mails(session)[0].encrypted_values)
-        assert "a-secret" not in row[0]
-        assert ADA in row[0]
-
     @pytest.mark.parametrize("values", [{}, {"url": URL, "name": "Ada"}, {"link": URL}])
     def test_mail_requires_exactly_the_fields_of_its_template(
         self, people: UnitOfWorkFactory, values: dict[str, str]

@@ -123,7 +123,7 @@ def sessions_only(uow: UnitOfWork) -> object:
     return _thing(uow.now, "session")
 
 
-keys_only = administer = entitled = installed = personal = sessions_only
+administer = installed = personal = sessions_only
 
 
 def _thing(now: datetime, name: str) -> dict[str, Any]:

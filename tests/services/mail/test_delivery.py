@@ -1,6 +1,7 @@
 """The outbox and its delivery: a mail is committed with the change that it reports, and is sent once."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -32,49 +33,18 @@ from tools.mailbox import Handle
 ADA, EVE = "ada@example.com", "eve@example.com"
 URL = "https://web.test/verify?token=a-secret-of-the-mail"
 ANYBODY = Caller(None, ANONYMOUS, "dashboard")
-Rows = list[Any]
 
 
 @pytest.fixture
-def around(box: Handle) -> Ports:
-    return Ports(SecretKey(b"a secret of the tests"), mail_server(box))
-
-
-def opened(database: str, role: str, clock: MovableClock, wakeups: RecordedWakeups, around: Ports) -> UnitOfWorkFactory:
-    return UnitOfWorkFactory(engine_of(database, role), clock, wakeups, around)
-
-
-@pytest.fixture
-def people(database: str, clock: MovableClock, wakeups: RecordedWakeups, around: Ports) -> UnitOfWorkFactory:
-    """Units of the web origin."""
-    return opened(database, IDENTITY_ROLE, clock, wakeups, around)
-
-
-@pytest.fixture
-def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups, around: Ports) -> UnitOfWorkFactory:
-    """Units of a worker."""
-    return opened(database, WORKER_ROLE, clock, wakeups, around)
-
-
-def written(people: UnitOfWorkFactory, *recipients: str) -> None:
-    with people.open(ANYBODY) as uow:
-        for recipient in recipients or (ADA,):
-            enqueue_mail(uow, recipient, "verify_email", url=URL)
+def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups, box: Handle) -> UnitOfWorkFactory:
+    around = Ports(SecretKey(b"a secret of the tests"), mail_server(box))
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, around)
 
 
 def half_done(people: UnitOfWorkFactory) -> None:
     with people.open(ANYBODY) as uow:
         enqueue_mail(uow, ADA, "verify_email", url=URL)
         enqueue_mail(uow, ADA, "advertisement")
-
-
-def mails(session: Session) -> Rows:
-    session.rollback()
-    query = (
-        "SELECT recipient, due_at, lease_until, encrypted_values, sent_at, last_error_message, attempts "
-        "FROM mails ORDER BY id"
-    )
-    return list(session.execute(text(query)).all())
 
 
 def drained(jobs: UnitOfWorkFactory) -> None:
@@ -87,124 +57,138 @@ def elsewhere(jobs: UnitOfWorkFactory, ports: Ports) -> UnitOfWorkFactory:
     return UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, ports)
 
 
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """Mails that wait, the workers that send them, and the mailbox that receives them."""
+
+    people: UnitOfWorkFactory
+    """Units of the web origin."""
+    jobs: UnitOfWorkFactory
+    """Units of a worker."""
+    session: Session
+    box: Handle
+    clock: MovableClock
+
+    def write(self, *recipients: str) -> None:
+        with self.people.open(ANYBODY) as uow:
+            for recipient in recipients or (ADA,):
+                enqueue_mail(uow, recipient, "verify_email", url=URL)
+
+    def drain(self) -> None:
+        drained(self.jobs)
+
+    def rows(self) -> list[Any]:
+        self.session.rollback()
+        query = (
+            "SELECT recipient, due_at, lease_until, encrypted_values, sent_at, last_error_message, attempts "
+            "FROM mails ORDER BY id"
+        )
+        return list(self.session.execute(text(query)).all())
+
+    def change(self, statement: str, **values: Any) -> None:
+        self.session.execute(text(statement), values)
+        self.session.commit()
+
+
+@pytest.fixture
+def outbox(database: str, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovableClock) -> Outbox:
+    people = UnitOfWorkFactory(engine_of(database, IDENTITY_ROLE), clock, jobs.wakeups, jobs.ports)
+    return Outbox(people, jobs, session, box, clock)
+
+
 class TestPosting:
-    def test_mail_is_queued_in_the_transaction_of_its_change(
-        self, people: UnitOfWorkFactory, wakeups: RecordedWakeups, session: Session
-    ) -> None:
+    def test_mail_is_queued_in_the_transaction_of_its_change(self, outbox: Outbox, wakeups: RecordedWakeups) -> None:
         with pytest.raises(ValueError, match="advertisement"):
-            half_done(people)
-        assert mails(session) == []
+            half_done(outbox.people)
+        assert outbox.rows() == []
         assert wakeups.sent == []
-        written(people)
+        outbox.write()
         assert wakeups.sent == ["mail"]
 
     @pytest.mark.parametrize("values", [{}, {"url": URL, "name": "Ada"}, {"link": URL}])
-    def test_mail_requires_exactly_the_fields_of_its_template(
-        self, people: UnitOfWorkFactory, values: dict[str, str]
-    ) -> None:
-        with people.open(ANYBODY) as uow, pytest.raises(ValueError, match="no mail template 'verify_email'"):
+    def test_mail_requires_exactly_the_fields_of_its_template(self, outbox: Outbox, values: dict[str, str]) -> None:
+        with outbox.people.open(ANYBODY) as uow, pytest.raises(ValueError, match="no mail template 'verify_email'"):
             enqueue_mail(uow, ADA, "verify_email", **values)
 
-    def test_mail_of_an_unknown_template_is_rejected(self, people: UnitOfWorkFactory) -> None:
-        with people.open(ANYBODY) as uow, pytest.raises(ValueError, match="no mail template 'advertisement'"):
+    def test_mail_of_an_unknown_template_is_rejected(self, outbox: Outbox) -> None:
+        with outbox.people.open(ANYBODY) as uow, pytest.raises(ValueError, match="no mail template 'advertisement'"):
             enqueue_mail(uow, ADA, "advertisement", url=URL)
 
     def test_mail_of_an_organization_has_readable_instants(
-        self, uow_factory: UnitOfWorkFactory, engine: Engine, jobs: UnitOfWorkFactory, session: Session, box: Handle
+        self, outbox: Outbox, uow_factory: UnitOfWorkFactory, engine: Engine
     ) -> None:
-        acme = factories.organization(session)
-        session.commit()
-        inside = elsewhere(jobs, jobs.ports)
+        acme = factories.organization(outbox.session)
+        outbox.session.commit()
+        inside = elsewhere(outbox.jobs, outbox.jobs.ports)
         inside.engine = engine
         with inside.open(Caller(acme.id, ANONYMOUS, "dashboard")) as uow:
             values = {"organization": "Acme", "inviter": "Ada", "role": "member", "url": URL}
             enqueue_mail(uow, EVE, "invitation", **values, expires_at=uow.now.replace(2026, 12, 1, 9, 5))
-        drained(jobs)
-        [mail] = box.mailbox.to(EVE)
+        outbox.drain()
+        [mail] = outbox.box.mailbox.to(EVE)
         assert "expires on 1 December 2026, 09:05 UTC." in mail.text
 
 
 class TestSending:
-    def test_sent_mail_is_erased(
-        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle
-    ) -> None:
-        written(people)
-        drained(jobs)
-        [mail] = box.mailbox.to(ADA)
+    def test_sent_mail_is_erased(self, outbox: Outbox) -> None:
+        outbox.write()
+        outbox.drain()
+        [mail] = outbox.box.mailbox.to(ADA)
         assert mail.links == [URL]
-        [row] = mails(session)
+        [row] = outbox.rows()
         assert (row.due_at, row.lease_until, row.encrypted_values, row.last_error_message) == (None, None, None, None)
         assert row.sent_at is not None
 
-    def test_concurrent_workers_send_each_mail_once(
-        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, box: Handle
-    ) -> None:
-        written(people, *[f"ada-{number}@example.com" for number in range(8)])
-        at_once(*[lambda: drained(jobs)] * 4)
-        assert len(box.mailbox.mails) == len({mail.recipients for mail in box.mailbox.mails}) == 8
+    def test_concurrent_workers_send_each_mail_once(self, outbox: Outbox) -> None:
+        outbox.write(*[f"ada-{number}@example.com" for number in range(8)])
+        at_once(*[outbox.drain] * 4)
+        assert len(outbox.box.mailbox.mails) == len({mail.recipients for mail in outbox.box.mailbox.mails}) == 8
 
     def test_mail_of_a_dead_worker_is_sent_when_its_lease_expires(
-        self,
-        people: UnitOfWorkFactory,
-        jobs: UnitOfWorkFactory,
-        session: Session,
-        box: Handle,
-        clock: MovableClock,
-        monkeypatch: pytest.MonkeyPatch,
+        self, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        written(people)
+        outbox.write()
         with monkeypatch.context() as patched:
             patched.setattr(delivery, "_send", _die)
             with pytest.raises(SystemExit):
-                send_due(jobs)
-        drained(jobs)
-        assert box.mailbox.mails == []
-        clock.offset += MAILS.lease
-        drained(jobs)
-        assert len(box.mailbox.mails) == 1
+                send_due(outbox.jobs)
+        outbox.drain()
+        assert outbox.box.mailbox.mails == []
+        outbox.clock.offset += MAILS.lease
+        outbox.drain()
+        assert len(outbox.box.mailbox.mails) == 1
 
-    def test_mail_sent_but_not_recorded_is_resent_with_its_message_id(
-        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovableClock
-    ) -> None:
-        written(people)
-        session.execute(
-            text(
-                "CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
-                "CREATE TRIGGER lost BEFORE UPDATE ON mails FOR EACH ROW "
-                "WHEN (NEW.due_at IS NULL OR NEW.sent_at IS NOT NULL) EXECUTE FUNCTION lose()"
-            )
+    def test_mail_sent_but_not_recorded_is_resent_with_its_message_id(self, outbox: Outbox) -> None:
+        outbox.write()
+        outbox.change(
+            "CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+            "CREATE TRIGGER lost BEFORE UPDATE ON mails FOR EACH ROW "
+            "WHEN (NEW.due_at IS NULL OR NEW.sent_at IS NOT NULL) EXECUTE FUNCTION lose()"
         )
-        session.commit()
         try:
-            drained(jobs)
+            outbox.drain()
         finally:
-            session.execute(text("DROP FUNCTION lose() CASCADE"))
-            session.commit()
-        clock.offset += MAILS.lease
-        drained(jobs)
-        first, second = box.mailbox.to(ADA)
+            outbox.change("DROP FUNCTION lose() CASCADE")
+        outbox.clock.offset += MAILS.lease
+        outbox.drain()
+        first, second = outbox.box.mailbox.to(ADA)
         assert first.headers["Message-ID"] == second.headers["Message-ID"]
-        assert mails(session)[0].sent_at is not None
+        assert outbox.rows()[0].sent_at is not None
 
-    def test_worker_that_lost_its_lease_records_nothing(
-        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovableClock
-    ) -> None:
-        written(people)
-        box.mailbox.replies["RCPT"].append("550 Unknown")
+    def test_worker_that_lost_its_lease_records_nothing(self, outbox: Outbox) -> None:
+        outbox.write()
+        outbox.box.mailbox.replies["RCPT"].append("550 Unknown")
         original = MailServer.send
 
         def slow(server: MailServer, *mail: Any) -> None:
-            clock.offset += MAILS.lease
-            session.execute(
-                text("UPDATE mails SET lease_token = 'other', lease_until = lease_until + interval '1 hour'")
-            )
-            session.commit()
+            outbox.clock.offset += MAILS.lease
+            outbox.change("UPDATE mails SET lease_token = 'other', lease_until = lease_until + interval '1 hour'")
             original(server, *mail)
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(MailServer, "send", slow)
-            send_due(jobs)
-        assert mails(session)[0].encrypted_values is not None
+            send_due(outbox.jobs)
+        assert outbox.rows()[0].encrypted_values is not None
 
 
 def _die(*_: Any) -> bool:
@@ -212,92 +196,71 @@ def _die(*_: Any) -> bool:
 
 
 class TestFailures:
-    def test_temporarily_refused_mail_is_retried_without_delaying_others(
-        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovableClock
-    ) -> None:
-        written(people, ADA, EVE)
-        box.mailbox.replies["RCPT"].append("450 Greylisted")
-        drained(jobs)
-        assert len(box.mailbox.mails) == 1
-        clock.offset += timedelta(seconds=31)
-        drained(jobs)
-        assert len(box.mailbox.to(ADA)) == len(box.mailbox.to(EVE)) == 1
+    def test_temporarily_refused_mail_is_retried_without_delaying_others(self, outbox: Outbox) -> None:
+        outbox.write(ADA, EVE)
+        outbox.box.mailbox.replies["RCPT"].append("450 Greylisted")
+        outbox.drain()
+        assert len(outbox.box.mailbox.mails) == 1
+        outbox.clock.offset += timedelta(seconds=31)
+        outbox.drain()
+        assert len(outbox.box.mailbox.to(ADA)) == len(outbox.box.mailbox.to(EVE)) == 1
 
     def test_permanently_refused_mail_is_abandoned_and_erased(
-        self,
-        people: UnitOfWorkFactory,
-        jobs: UnitOfWorkFactory,
-        session: Session,
-        box: Handle,
-        caplog: pytest.LogCaptureFixture,
+        self, outbox: Outbox, caplog: pytest.LogCaptureFixture
     ) -> None:
-        written(people)
-        box.mailbox.replies["RCPT"].append(f"550 {ADA} is unknown, {URL}")
-        drained(jobs)
-        [row] = mails(session)
+        outbox.write()
+        outbox.box.mailbox.replies["RCPT"].append(f"550 {ADA} is unknown, {URL}")
+        outbox.drain()
+        [row] = outbox.rows()
         assert (row.due_at, row.encrypted_values, row.sent_at) == (None, None, None)
         assert row.last_error_message == "the server rejected the recipient: 550"
         assert "is given up" in caplog.text
         assert ADA not in caplog.text
         assert "a-secret" not in caplog.text
 
-    def test_all_mails_wait_when_the_server_is_unavailable(
-        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovableClock
-    ) -> None:
-        written(people, ADA, EVE, "joe@example.com")
-        box.mailbox.replies["CONNECT"] += ["421 Busy", "421 Busy"]
-        drained(jobs)
-        assert [row.attempts for row in mails(session)] == [1, 0, 0]
-        clock.offset += timedelta(seconds=31)
-        drained(jobs)
-        assert sum(row.attempts for row in mails(session)) == 2
-        clock.offset += timedelta(minutes=3)
-        drained(jobs)
-        assert len(box.mailbox.mails) == 3
+    def test_all_mails_wait_when_the_server_is_unavailable(self, outbox: Outbox) -> None:
+        outbox.write(ADA, EVE, "joe@example.com")
+        outbox.box.mailbox.replies["CONNECT"] += ["421 Busy", "421 Busy"]
+        outbox.drain()
+        assert [row.attempts for row in outbox.rows()] == [1, 0, 0]
+        outbox.clock.offset += timedelta(seconds=31)
+        outbox.drain()
+        assert sum(row.attempts for row in outbox.rows()) == 2
+        outbox.clock.offset += timedelta(minutes=3)
+        outbox.drain()
+        assert len(outbox.box.mailbox.mails) == 3
 
-    def test_expired_mail_is_abandoned(
-        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovableClock
-    ) -> None:
-        written(people)
-        clock.offset += timedelta(hours=24)
-        drained(jobs)
-        assert box.mailbox.mails == []
-        assert (mails(session)[0].encrypted_values, mails(session)[0].due_at) == (None, None)
+    def test_expired_mail_is_abandoned(self, outbox: Outbox) -> None:
+        outbox.write()
+        outbox.clock.offset += timedelta(hours=24)
+        outbox.drain()
+        assert outbox.box.mailbox.mails == []
+        assert (outbox.rows()[0].encrypted_values, outbox.rows()[0].due_at) == (None, None)
 
     def test_mail_encrypted_with_another_secret_is_abandoned(
-        self,
-        people: UnitOfWorkFactory,
-        jobs: UnitOfWorkFactory,
-        session: Session,
-        box: Handle,
-        caplog: pytest.LogCaptureFixture,
+        self, outbox: Outbox, caplog: pytest.LogCaptureFixture
     ) -> None:
-        written(people)
-        drained(elsewhere(jobs, jobs.ports.having(SecretKey(b"another secret"))))
-        assert box.mailbox.mails == []
-        assert mails(session)[0].encrypted_values is None
+        outbox.write()
+        drained(elsewhere(outbox.jobs, outbox.jobs.ports.having(SecretKey(b"another secret"))))
+        assert outbox.box.mailbox.mails == []
+        assert outbox.rows()[0].encrypted_values is None
         assert "another SECRET_KEY" in caplog.text
 
-    def test_mail_waits_without_a_mail_server(
-        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle
-    ) -> None:
-        written(people)
-        without = elsewhere(jobs, jobs.ports.without(MailServer))
+    def test_mail_waits_without_a_mail_server(self, outbox: Outbox) -> None:
+        outbox.write()
+        without = elsewhere(outbox.jobs, outbox.jobs.ports.without(MailServer))
         assert not send_due(without)
         assert "mail" not in registry.jobs_with_work(without)
-        assert mails(session)[0].due_at is not None
-        assert "mail" in registry.jobs_with_work(jobs)
-        drained(jobs)
-        assert len(box.mailbox.mails) == 1
+        assert outbox.rows()[0].due_at is not None
+        assert "mail" in registry.jobs_with_work(outbox.jobs)
+        outbox.drain()
+        assert len(outbox.box.mailbox.mails) == 1
 
-    def test_mail_with_an_altered_recipient_is_not_sent(
-        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle
-    ) -> None:
-        written(people)
-        session.execute(text("UPDATE mails SET recipient = :eve"), {"eve": EVE})
-        session.commit()
-        drained(jobs)
-        assert box.mailbox.mails == []
+    def test_mail_with_an_altered_recipient_is_not_sent(self, outbox: Outbox) -> None:
+        outbox.write()
+        outbox.change("UPDATE mails SET recipient = :eve", eve=EVE)
+        outbox.drain()
+        assert outbox.box.mailbox.mails == []
 
 
 class TestSealing:
@@ -331,22 +294,22 @@ class TestJob:
         context._contexts.clear()
 
     @pytest.mark.usefixtures("running")
-    def test_mail_job_sends_on_a_background_thread(self, people: UnitOfWorkFactory, box: Handle) -> None:
-        written(people, ADA, EVE)
+    def test_mail_job_sends_on_a_background_thread(self, outbox: Outbox) -> None:
+        outbox.write(ADA, EVE)
         registry.run("mail")
-        assert len(box.mailbox.wait_for(ADA)) == len(box.mailbox.wait_for(EVE)) == 1
+        assert len(outbox.box.mailbox.wait_for(ADA)) == len(outbox.box.mailbox.wait_for(EVE)) == 1
 
     @pytest.mark.usefixtures("running")
-    def test_unresponsive_mail_server_does_not_block_the_job(self, people: UnitOfWorkFactory, box: Handle) -> None:
-        written(people)
-        box.mailbox.silent_after = "EHLO"
+    def test_unresponsive_mail_server_does_not_block_the_job(self, outbox: Outbox) -> None:
+        outbox.write()
+        outbox.box.mailbox.silent_after = "EHLO"
         [first] = background_thread.run_in_background("mail", lambda: False)
         first.join(10)
         registry.run("mail")
         registry.run("mail")
         [running] = background_thread.run_in_background("mail", lambda: False)
         assert running.is_alive()
-        box.mailbox.silent_after = ""
+        outbox.box.mailbox.silent_after = ""
         running.join(10)
         assert not running.is_alive()
 
@@ -361,12 +324,10 @@ class TestJob:
         assert list(steps) == []
 
 
-def test_old_mails_are_purged(
-    people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, clock: MovableClock
-) -> None:
-    written(people)
-    purge_expired(jobs)
-    assert len(mails(session)) == 1
-    clock.offset += timedelta(days=31)
-    purge_expired(jobs)
-    assert mails(session) == []
+def test_old_mails_are_purged(outbox: Outbox) -> None:
+    outbox.write()
+    purge_expired(outbox.jobs)
+    assert len(outbox.rows()) == 1
+    outbox.clock.offset += timedelta(days=31)
+    purge_expired(outbox.jobs)
+    assert outbox.rows() == []

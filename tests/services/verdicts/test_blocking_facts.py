@@ -1,7 +1,7 @@
 """The facts of blocking as rows give them: rules as read, checks as recorded, exceptions in force."""
 
 import re
-from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +20,6 @@ from tests import factories
 from tests.services.conftest import UnitOfWorkOpener
 
 HEAD = "a" * 40
-Change = Callable[[Session, WatchedBranch], Any]
 
 
 @pytest.fixture
@@ -32,27 +31,36 @@ def web(session: Session, acme: Organization) -> WatchedBranch:
     return branch
 
 
-@pytest.fixture
-def freeze(session: Session, acme: Organization, web: WatchedBranch) -> Freeze:
-    found = factories.freeze(session, acme, [web])
-    session.commit()
-    return found
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """A branch that a rule of ours protects, in every way, and a freeze of it."""
 
+    session: Session
+    acme: Organization
+    unit_of: UnitOfWorkOpener
+    web: WatchedBranch
+    freeze: Freeze
 
-@pytest.fixture
-def blocking(
-    unit_of: UnitOfWorkOpener, acme: Organization, web: WatchedBranch, freeze: Freeze
-) -> Callable[[], Blocking]:
-    """Return what is known of the frozen branch, which its freeze counts as well."""
-
-    def ask() -> Blocking:
-        with unit_of(acme) as uow:
-            found = blocking_of_branches(uow.session, [web.id], uow.now)[web.id].of_branch
-            counts = count_by_freeze(uow.session, [freeze.id], uow.now)[freeze.id]
+    def blocking(self) -> Blocking:
+        """Return what is known of the branch, which its freeze counts as well."""
+        with self.unit_of(self.acme) as uow:
+            found = blocking_of_branches(uow.session, [self.web.id], uow.now)[self.web.id].of_branch
+            counts = count_by_freeze(uow.session, [self.freeze.id], uow.now)[self.freeze.id]
         assert dict(counts.states) == {found.state: 1}
         return found
 
-    return ask
+    def change(self, statement: str, **values: Any) -> None:
+        change(self.session, statement, **values)
+
+    def succeed(self, **columns: Any) -> None:
+        succeed(self.session, self.web, **columns)
+
+
+@pytest.fixture
+def frozen(session: Session, acme: Organization, unit_of: UnitOfWorkOpener, web: WatchedBranch) -> Frozen:
+    freeze = factories.freeze(session, acme, [web])
+    session.commit()
+    return Frozen(session, acme, unit_of, web, freeze)
 
 
 def change(session: Session, statement: str, **values: Any) -> None:
@@ -60,13 +68,13 @@ def change(session: Session, statement: str, **values: Any) -> None:
     session.commit()
 
 
-def succeed(session: Session, web: WatchedBranch, sha: str = HEAD, **columns: Any) -> None:
-    factories.head_check(session, web, sha, columns.pop("conclusion", "success"), **columns)
+def succeed(session: Session, web: WatchedBranch, **columns: Any) -> None:
+    factories.head_check(session, web, HEAD, columns.pop("conclusion", "success"), **columns)
     session.commit()
 
 
-def test_branch_with_a_rule_and_without_a_success_is_blocked(blocking: Callable[[], Blocking]) -> None:
-    assert blocking() == Blocking("blocked")
+def test_branch_with_a_rule_and_without_a_success_is_blocked(frozen: Frozen) -> None:
+    assert frozen.blocking() == Blocking("blocked")
 
 
 @pytest.mark.parametrize(
@@ -83,49 +91,41 @@ def test_branch_with_a_rule_and_without_a_success_is_blocked(blocking: Callable[
         ("UPDATE installations SET state = 'suspended'", "blocked", None),
     ],
 )
-def test_state_follows_from_what_was_read(
-    session: Session, blocking: Callable[[], Blocking], statement: str, state: str, gap: str | None
-) -> None:
-    change(session, statement)
-    found = blocking()
+def test_state_follows_from_what_was_read(frozen: Frozen, statement: str, state: str, gap: str | None) -> None:
+    frozen.change(statement)
+    found = frozen.blocking()
     assert (found.state, list(found.gaps)) == (state, [gap] if gap else [])
 
 
 @pytest.mark.parametrize(("read", "reported", "state"), [(60, 4, "blocked"), (60, 6, "unknown"), (4, 6, "blocked")])
 def test_reading_counts_for_seconds_after_github_has_reported_a_change(
-    session: Session, blocking: Callable[[], Blocking], read: int, reported: int, state: str
+    frozen: Frozen, read: int, reported: int, state: str
 ) -> None:
     statement = """
         UPDATE branch_enforcement SET rules_read_at = now() - :read * interval '1 s',
                rules_reported_at = now() - :reported * interval '1 s'
     """
-    change(session, statement, read=read, reported=reported)
-    assert blocking().state == state
+    frozen.change(statement, read=read, reported=reported)
+    assert frozen.blocking().state == state
 
 
 class TestStandingSuccess:
-    def test_recorded_success_is_not_blocked(
-        self, session: Session, web: WatchedBranch, blocking: Callable[[], Blocking]
-    ) -> None:
-        succeed(session, web)
-        assert blocking() == Blocking("not_blocked", "writing")
+    def test_recorded_success_is_not_blocked(self, frozen: Frozen) -> None:
+        frozen.succeed()
+        assert frozen.blocking() == Blocking("not_blocked", "writing")
 
-    def test_failure_under_way_from_a_write_that_may_say_success_is_not_blocked(
-        self, session: Session, web: WatchedBranch, blocking: Callable[[], Blocking]
-    ) -> None:
-        succeed(session, web, conclusion="failure")
-        assert blocking().state == "blocked"
-        change(session, "UPDATE head_checks SET unconfirmed = true")
-        assert blocking().state == "not_blocked"
+    def test_failure_under_way_from_a_write_that_may_say_success_is_not_blocked(self, frozen: Frozen) -> None:
+        frozen.succeed(conclusion="failure")
+        assert frozen.blocking().state == "blocked"
+        frozen.change("UPDATE head_checks SET unconfirmed = true")
+        assert frozen.blocking().state == "not_blocked"
 
-    def test_success_of_another_check_does_not_count(
-        self, session: Session, web: WatchedBranch, blocking: Callable[[], Blocking]
-    ) -> None:
-        succeed(session, web)
-        change(session, "UPDATE head_checks SET check_name = 'change-freeze/*'")
-        assert blocking().state == "blocked"
-        change(session, "UPDATE branch_enforcement SET decisive_check = 'change-freeze/*'")
-        assert blocking().state == "not_blocked"
+    def test_success_of_another_check_does_not_count(self, frozen: Frozen) -> None:
+        frozen.succeed()
+        frozen.change("UPDATE head_checks SET check_name = 'change-freeze/*'")
+        assert frozen.blocking().state == "blocked"
+        frozen.change("UPDATE branch_enforcement SET decisive_check = 'change-freeze/*'")
+        assert frozen.blocking().state == "not_blocked"
 
     @pytest.mark.parametrize(
         ("statement", "cause"),
@@ -140,27 +140,23 @@ class TestStandingSuccess:
             ("UPDATE checks SET outdated_since = now()", "writing"),
         ],
     )
-    def test_cause_is_what_the_write_waits_for(
-        self, session: Session, web: WatchedBranch, blocking: Callable[[], Blocking], statement: str, cause: str
-    ) -> None:
-        succeed(session, web)
-        change(session, statement)
-        assert blocking().cause == cause
+    def test_cause_is_what_the_write_waits_for(self, frozen: Frozen, statement: str, cause: str) -> None:
+        frozen.succeed()
+        frozen.change(statement)
+        assert frozen.blocking().cause == cause
 
 
 class TestExceptions:
     @pytest.fixture(autouse=True)
-    def _success(self, session: Session, web: WatchedBranch, freeze: Freeze) -> None:
-        repository = session.get_one(Repository, web.repository_id)
-        self.pull = factories.pull_request(session, repository, 7, head_sha=HEAD)
-        succeed(session, web)
+    def _success(self, frozen: Frozen) -> None:
+        repository = frozen.session.get_one(Repository, frozen.web.repository_id)
+        self.pull = factories.pull_request(frozen.session, repository, 7, head_sha=HEAD)
+        frozen.succeed()
 
-    def test_head_that_an_exception_lets_in_does_not_end_the_blocking(
-        self, session: Session, web: WatchedBranch, freeze: Freeze, blocking: Callable[[], Blocking]
-    ) -> None:
-        factories.exception(session, freeze, self.pull, web)
-        session.commit()
-        assert blocking().state == "blocked"
+    def test_head_that_an_exception_lets_in_does_not_end_the_blocking(self, frozen: Frozen) -> None:
+        factories.exception(frozen.session, frozen.freeze, self.pull, frozen.web)
+        frozen.session.commit()
+        assert frozen.blocking().state == "blocked"
 
     @pytest.mark.parametrize(
         "statement",
@@ -172,29 +168,20 @@ class TestExceptions:
             "UPDATE pull_requests SET head_sha = repeat('b', 40)",
         ],
     )
-    def test_exception_that_does_not_apply_lets_nothing_in(
-        self, session: Session, web: WatchedBranch, freeze: Freeze, blocking: Callable[[], Blocking], statement: str
-    ) -> None:
-        factories.exception(session, freeze, self.pull, web)
-        change(session, "UPDATE checks SET wanted_generation = written_generation + 1")
-        change(session, statement)
-        assert blocking().state == "not_blocked"
+    def test_exception_that_does_not_apply_lets_nothing_in(self, frozen: Frozen, statement: str) -> None:
+        factories.exception(frozen.session, frozen.freeze, self.pull, frozen.web)
+        frozen.change("UPDATE checks SET wanted_generation = written_generation + 1")
+        frozen.change(statement)
+        assert frozen.blocking().state == "not_blocked"
 
-    def test_every_freeze_needs_an_exception(
-        self,
-        session: Session,
-        acme: Organization,
-        web: WatchedBranch,
-        freeze: Freeze,
-        blocking: Callable[[], Blocking],
-    ) -> None:
-        factories.exception(session, freeze, self.pull, web)
-        second = factories.freeze(session, acme, [web])
-        session.commit()
-        assert blocking().state == "not_blocked"
-        factories.exception(session, second, self.pull, web)
-        session.commit()
-        assert blocking().state == "blocked"
+    def test_every_freeze_needs_an_exception(self, frozen: Frozen) -> None:
+        factories.exception(frozen.session, frozen.freeze, self.pull, frozen.web)
+        second = factories.freeze(frozen.session, frozen.acme, [frozen.web])
+        frozen.session.commit()
+        assert frozen.blocking().state == "not_blocked"
+        factories.exception(frozen.session, second, self.pull, frozen.web)
+        frozen.session.commit()
+        assert frozen.blocking().state == "blocked"
 
 
 class TestLights:
@@ -247,7 +234,7 @@ class TestLights:
         assert (shown.light, shown.finding and shown.finding.code) == (light, code)
 
     def test_frozen_branch_without_a_success_is_green_while_the_app_is_suspended(
-        self, session: Session, unit_of: UnitOfWorkOpener, acme: Organization, web: WatchedBranch, freeze: Freeze
+        self, session: Session, unit_of: UnitOfWorkOpener, acme: Organization, web: WatchedBranch, frozen: Frozen
     ) -> None:
         change(session, "UPDATE installations SET state = 'suspended'")
         with unit_of(acme) as uow:

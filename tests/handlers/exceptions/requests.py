@@ -1,5 +1,6 @@
 """Requests about exceptions in tests, and how responses and the audit log are read."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.organizations import Organization
 from models.pull_requests import PullRequest
-from models.repositories import WatchedBranch
+from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from schemas.contract import load_contract
 from tests import factories
@@ -36,6 +37,29 @@ def requested(
     by = {"type": "user", "id": new_id("usr"), "name": "Somebody else"}
     asked = {"requested_by": by, "requested_at": factories.now(), "decision": None, "decided_by": None}
     return factories.exception(session, freeze, pull, web, **{**asked, "decided_at": None, **columns})
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenPull:
+    """acme/web#7, which a freeze of `main` forbids."""
+
+    acme: Tenant
+    repository: Repository
+    web: WatchedBranch
+    freeze: Freeze
+    pull: PullRequest
+
+    @property
+    def session(self) -> Session:
+        return self.acme.session
+
+    def request(self, **columns: Any) -> PullRequestException:
+        """Add a request for an exception by another person."""
+        return requested(self.session, self.freeze, self.pull, self.web, **columns)
+
+    def grant(self, **columns: Any) -> PullRequestException:
+        """Add an exception that was granted, unless the columns say otherwise."""
+        return factories.exception(self.session, self.freeze, self.pull, self.web, **columns)
 
 
 def rows(answer: httpx.Response, status: int = 200) -> list[dict[str, Any]]:

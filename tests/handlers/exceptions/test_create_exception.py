@@ -17,11 +17,11 @@ from tests.handlers.exceptions.requests import (
     LONG_AGO,
     REASON,
     THIS,
+    FrozenPull,
     decide,
     entries,
     ids,
     in_hours,
-    requested,
     rows,
     text,
 )
@@ -65,12 +65,10 @@ class TestCreateException:
         assert factories.check(acme.session, web).wanted_generation > 0
         assert set(ids(acme.key().get("/v1/exceptions"))) == {row["id"] for row in shown}
 
-    def test_grant_is_audited_once_with_every_row(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
-    ) -> None:
-        factories.freeze(acme.session, acme.organization, [web])
-        shown = rows(acme.person("admin").post("/v1/exceptions", THIS), 201)
-        (entry,) = entries(acme.session)
+    def test_grant_is_audited_once_with_every_row(self, case: FrozenPull) -> None:
+        factories.freeze(case.session, case.acme.organization, [case.web])
+        shown = rows(case.acme.person("admin").post("/v1/exceptions", THIS), 201)
+        (entry,) = entries(case.session)
         assert entry.action == "exception.granted"
         assert entry.target == {"type": "exception", "id": shown[0]["requestGroupId"], "name": "acme/web#7"}
         assert [row["id"] for row in entry.details["rows"]] == [row["id"] for row in shown]
@@ -81,33 +79,27 @@ class TestCreateException:
 
     @pytest.mark.parametrize("is_request", [False, True])
     def test_grant_names_the_other_pull_requests_that_its_commit_lets_in(
-        self,
-        acme: Tenant,
-        freeze: Freeze,
-        pull: PullRequest,
-        repository: Repository,
-        web: WatchedBranch,
-        is_request: bool,
+        self, case: FrozenPull, is_request: bool
     ) -> None:
-        same = {"head_sha": pull.head_sha}
-        other = factories.pull_request(acme.session, repository, 9, **same)
-        factories.pull_request(acme.session, repository, 8)
-        factories.pull_request(acme.session, repository, 10, **same, base_branch="next")
-        factories.pull_request(acme.session, repository, 11, **same, state="closed")
+        same = {"head_sha": case.pull.head_sha}
+        other = factories.pull_request(case.session, case.repository, 9, **same)
+        factories.pull_request(case.session, case.repository, 8)
+        factories.pull_request(case.session, case.repository, 10, **same, base_branch="next")
+        factories.pull_request(case.session, case.repository, 11, **same, state="closed")
         if is_request:
-            asked = requested(acme.session, freeze, pull, web)
-            [shown] = rows(acme.key().get("/v1/exception-requests"))
+            asked = case.request()
+            [shown] = rows(case.acme.key().get("/v1/exception-requests"))
             assert [each["number"] for each in shown["sharedHeadWith"]] == [9]
-            [shown] = rows(decide(acme.key(), asked.id))
+            [shown] = rows(decide(case.acme.key(), asked.id))
         else:
-            [shown] = rows(acme.key().post("/v1/exceptions", THIS), 201)
+            [shown] = rows(case.acme.key().post("/v1/exceptions", THIS), 201)
         assert shown["sharedHeadWith"] == [
             {"id": other.id, "repository": "acme/web", "number": 9, "url": other.url, "baseBranch": "main"}
         ]
-        assert entries(acme.session)[-1].details["sharedHeadWith"] == ["acme/web#9"]
-        [ended] = rows(acme.key().post(f"/v1/exceptions/{shown['id']}/revoke"))
+        assert entries(case.session)[-1].details["sharedHeadWith"] == ["acme/web#9"]
+        [ended] = rows(case.acme.key().post(f"/v1/exceptions/{shown['id']}/revoke"))
         assert ended["sharedHeadWith"] == []
-        assert "sharedHeadWith" not in entries(acme.session)[-1].details
+        assert "sharedHeadWith" not in entries(case.session)[-1].details
 
     @pytest.mark.parametrize(
         ("path", "named"),
@@ -120,19 +112,13 @@ class TestCreateException:
         ],
     )
     def test_grant_accepts_a_pull_request_by_address_name_or_number(
-        self,
-        acme: Tenant,
-        freeze: Freeze,
-        pull: PullRequest,
-        served_fake_github: Handle,
-        path: str,
-        named: dict[str, str],
+        self, case: FrozenPull, served_fake_github: Handle, path: str, named: dict[str, str]
     ) -> None:
         named["pullRequest"] = named["pullRequest"].replace("{github}", served_fake_github.base_url)
-        shown = rows(acme.key().post(path, {"reason": REASON, **named}), 201)
-        assert [row["pullRequest"]["id"] for row in shown] == [pull.id]
+        shown = rows(case.acme.key().post(path, {"reason": REASON, **named}), 201)
+        assert [row["pullRequest"]["id"] for row in shown] == [case.pull.id]
 
-    def test_grant_reports_what_is_invalid_and_where(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
+    def test_grant_reports_what_is_invalid_and_where(self, case: FrozenPull) -> None:
         cases: list[tuple[dict[str, Any], int, str, list[str] | None]] = [
             ({"pullRequest": "acme/web#8"}, 404, "pull_request_not_found", None),
             ({"pullRequest": "acme/nothing#7"}, 404, "repository_not_found", None),
@@ -160,12 +146,12 @@ class TestCreateException:
             ({"pullRequest": "7", "expiresAt": LONG_AGO}, 400, "missing_parameter", ["/repo", "/expiresAt"]),
             ({"pullRequest": "acme/web#8", "expiresAt": LONG_AGO}, 404, "pull_request_not_found", None),
         ]
-        factories.branch(acme.session, acme.repository("api"))
+        factories.branch(case.session, case.acme.repository("api"))
         for (named, status, code, where), path in product(cases, ASKING):
-            error = refusal(acme.key().post(path, {"reason": REASON, **named}), status, code)
+            error = refusal(case.acme.key().post(path, {"reason": REASON, **named}), status, code)
             assert [row["path"] for row in error.get("details", ())] == (where or []), named
-        assert acme.session.query(PullRequestException).count() == 0
-        assert acme.audit() == []
+        assert case.session.query(PullRequestException).count() == 0
+        assert case.acme.audit() == []
 
     def test_grant_for_an_untracked_pull_request_is_not_found(
         self, acme: Tenant, freeze: Freeze, repository: Repository, web: WatchedBranch
@@ -184,33 +170,29 @@ class TestCreateException:
         for path in ASKING:
             refusal(acme.key().post(path, THIS), 409, "not_frozen")
 
-    def test_grant_is_rejected_as_a_whole_when_freeze_or_branch_permits_none(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
-    ) -> None:
-        strict = factories.freeze(acme.session, acme.organization, [web], exceptions_allowed=False)
+    def test_grant_is_rejected_as_a_whole_when_freeze_or_branch_permits_none(self, case: FrozenPull) -> None:
+        strict = factories.freeze(case.session, case.acme.organization, [case.web], exceptions_allowed=False)
         for path in ASKING:
-            error = refusal(acme.key().post(path, THIS), 409, "exceptions_not_permitted")
+            error = refusal(case.acme.key().post(path, THIS), 409, "exceptions_not_permitted")
             assert strict.id in error["message"]
-            assert freeze.id not in error["message"]
-        strict.exceptions_allowed, web.exceptions_allowed = True, False
-        acme.session.flush()
+            assert case.freeze.id not in error["message"]
+        strict.exceptions_allowed, case.web.exceptions_allowed = True, False
+        case.session.flush()
         for path in ASKING:
-            error = refusal(acme.key().post(path, THIS), 409, "exceptions_not_permitted")
-            assert web.id in error["message"]
+            error = refusal(case.acme.key().post(path, THIS), 409, "exceptions_not_permitted")
+            assert case.web.id in error["message"]
             assert "acme/web:main" in error["message"]
-        assert acme.session.query(PullRequestException).count() == 0
+        assert case.session.query(PullRequestException).count() == 0
 
-    def test_second_grant_already_exists(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
-        granted = rows(acme.key().post("/v1/exceptions", THIS), 201)
+    def test_second_grant_already_exists(self, case: FrozenPull) -> None:
+        granted = rows(case.acme.key().post("/v1/exceptions", THIS), 201)
         for path in ("/v1/exceptions", "/v1/exception-requests"):
-            assert granted[0]["id"] in refusal(acme.key().post(path, THIS), 409, "already_exists")["message"]
+            assert granted[0]["id"] in refusal(case.acme.key().post(path, THIS), 409, "already_exists")["message"]
 
-    def test_second_grant_covers_a_freeze_that_started_since(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
-    ) -> None:
-        rows(acme.key().post("/v1/exceptions", THIS), 201)
-        later = factories.freeze(acme.session, acme.organization, [web])
-        assert [row["freezeId"] for row in rows(acme.key().post("/v1/exceptions", THIS), 201)] == [later.id]
+    def test_second_grant_covers_a_freeze_that_started_since(self, case: FrozenPull) -> None:
+        rows(case.acme.key().post("/v1/exceptions", THIS), 201)
+        later = factories.freeze(case.session, case.acme.organization, [case.web])
+        assert [row["freezeId"] for row in rows(case.acme.key().post("/v1/exceptions", THIS), 201)] == [later.id]
 
     def test_grant_decides_pending_requests(
         self, acme: Tenant, pending: PullRequestException, web: WatchedBranch
@@ -226,47 +208,43 @@ class TestCreateException:
         (entry,) = entries(acme.session)
         assert [(row["before"] or {}).get("state") for row in entry.details["rows"]] == ["pending", None]
 
-    def test_grant_of_an_own_request_is_forbidden(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
-        admin, key = acme.person("admin"), acme.key()
+    def test_grant_of_an_own_request_is_forbidden(self, case: FrozenPull) -> None:
+        admin, key = case.acme.person("admin"), case.acme.key()
         for caller in (admin, key):
             (mine,) = rows(caller.post("/v1/exception-requests", THIS), 201)
             refusal(caller.post("/v1/exceptions", THIS), 403, "insufficient_permission")
             rows(caller.post(f"/v1/exceptions/{mine['id']}/revoke"))
             refusal(caller.post("/v1/exceptions", THIS), 403, "insufficient_permission")
-        rows(acme.person("owner").post("/v1/exceptions", THIS), 201)
+        rows(case.acme.person("owner").post("/v1/exceptions", THIS), 201)
 
     @pytest.mark.parametrize(
         ("by_key", "asked", "pinned"),
         [(True, None, True), (False, None, False), (True, False, False), (False, True, True)],
     )
     def test_grant_pins_to_the_head_for_keys_and_on_request(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, by_key: bool, asked: bool | None, pinned: bool
+        self, case: FrozenPull, by_key: bool, asked: bool | None, pinned: bool
     ) -> None:
-        caller = acme.key() if by_key else acme.person("admin")
+        caller = case.acme.key() if by_key else case.acme.person("admin")
         body = THIS if asked is None else {**THIS, "pinToHead": asked}
         (row,) = rows(caller.post("/v1/exceptions", body), 201)
-        assert (row["pinToHead"], row["headSha"]) == (pinned, pull.head_sha)
+        assert (row["pinToHead"], row["headSha"]) == (pinned, case.pull.head_sha)
 
-    def test_grant_replaces_an_expired_exception(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
-    ) -> None:
+    def test_grant_replaces_an_expired_exception(self, case: FrozenPull) -> None:
         over = factories.now() - timedelta(seconds=5)
-        old = factories.exception(acme.session, freeze, pull, web, expires_at=over)
-        (new,) = rows(acme.person("admin").post("/v1/exceptions", THIS), 201)
+        old = case.grant(expires_at=over)
+        (new,) = rows(case.acme.person("admin").post("/v1/exceptions", THIS), 201)
         assert new["id"] != old.id
-        shown = acme.key().get(f"/v1/exceptions/{old.id}").json()
+        shown = case.acme.key().get(f"/v1/exceptions/{old.id}").json()
         assert (shown["state"], shown["expiredAt"]) == ("expired", text(over))
-        assert [(entry.action, entry.actor["type"]) for entry in entries(acme.session)] == [
+        assert [(entry.action, entry.actor["type"]) for entry in entries(case.session)] == [
             ("exception.expired", "system"),
             ("exception.granted", "user"),
         ]
 
     @pytest.mark.parametrize("path", ASKING)
-    def test_grant_replaces_an_exception_with_a_stale_pin(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch, path: str
-    ) -> None:
+    def test_grant_replaces_an_exception_with_a_stale_pin(self, case: FrozenPull, path: str) -> None:
         left = {"pin_to_head": True, "head_sha": factories.sha("before")}
-        old = factories.exception(acme.session, freeze, pull, web, **left)
-        (new,) = rows(acme.person("admin").post(path, THIS), 201)
-        shown = acme.key().get(f"/v1/exceptions/{old.id}").json()
-        assert (new["headSha"], shown["state"], shown["revokedBy"]["type"]) == (pull.head_sha, "revoked", "system")
+        old = case.grant(**left)
+        (new,) = rows(case.acme.person("admin").post(path, THIS), 201)
+        shown = case.acme.key().get(f"/v1/exceptions/{old.id}").json()
+        assert (new["headSha"], shown["state"], shown["revokedBy"]["type"]) == (case.pull.head_sha, "revoked", "system")

@@ -13,15 +13,13 @@ from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import Tenant
-from tests.handlers.exceptions.requests import ids, requested, text
+from tests.handlers.exceptions.requests import FrozenPull, ids, requested, text
 from tests.handlers.people import through_pages
 from tests.harness.clock import MovableClock
 
 
 class TestGetException:
-    def test_exception_stays_readable_in_every_state(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
-    ) -> None:
+    def test_exception_stays_readable_in_every_state(self, case: FrozenPull) -> None:
         over = factories.now() - timedelta(seconds=1)
         became: dict[str, dict[str, Any]] = {
             "denied": {"decision": "denied"},
@@ -29,17 +27,17 @@ class TestGetException:
             "expired": {"expires_at": over},
         }
         for state, columns in became.items():
-            row = factories.exception(acme.session, freeze, pull, web, **columns)
-            assert acme.key("exception:read").get(f"/v1/exceptions/{row.id}").json()["state"] == state
+            row = case.grant(**columns)
+            assert case.acme.key("exception:read").get(f"/v1/exceptions/{row.id}").json()["state"] == state
             row.expired_at = over
-            acme.session.flush()
+            case.session.flush()
 
     def test_exception_expires_to_the_second_before_that_is_recorded(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch, clock: MovableClock
+        self, case: FrozenPull, clock: MovableClock
     ) -> None:
         end = factories.now() + timedelta(hours=1)
-        row = factories.exception(acme.session, freeze, pull, web, expires_at=end)
-        key = acme.key()
+        row = case.grant(expires_at=end)
+        key = case.acme.key()
         for at, state, expired_at in (
             (end - timedelta(milliseconds=1), "granted", None),
             (end, "expired", text(end)),
@@ -47,15 +45,13 @@ class TestGetException:
             clock.at = at
             shown = key.get(f"/v1/exceptions/{row.id}").json()
             assert (shown["state"], shown["expiredAt"]) == (state, expired_at)
-        assert acme.session.get_one(PullRequestException, row.id, populate_existing=True).expired_at is None
+        assert case.session.get_one(PullRequestException, row.id, populate_existing=True).expired_at is None
 
     @pytest.mark.parametrize("granted", [True, False])
-    def test_exception_expires_with_its_freeze(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch, granted: bool
-    ) -> None:
-        row = (factories.exception if granted else requested)(acme.session, freeze, pull, web)
-        key = acme.key()
-        lifted = key.post(f"/v1/freezes/{freeze.id}/lift").json()["endedAt"]
+    def test_exception_expires_with_its_freeze(self, case: FrozenPull, granted: bool) -> None:
+        row = (factories.exception if granted else requested)(case.session, case.freeze, case.pull, case.web)
+        key = case.acme.key()
+        lifted = key.post(f"/v1/freezes/{case.freeze.id}/lift").json()["endedAt"]
         shown = key.get(f"/v1/exceptions/{row.id}").json()
         assert (shown["state"], shown["expiredAt"], shown["effective"]) == ("expired", lifted, False)
 
@@ -80,19 +76,13 @@ class TestEffect:
         assert self.shown(acme, granted) == (True, None)
 
     def test_exception_is_ineffective_while_the_shared_head_is_blocked(
-        self,
-        acme: Tenant,
-        granted: PullRequestException,
-        freeze: Freeze,
-        pull: PullRequest,
-        web: WatchedBranch,
-        repository: Repository,
+        self, case: FrozenPull, granted: PullRequestException
     ) -> None:
-        twin = factories.pull_request(acme.session, repository, 8, head_sha=pull.head_sha)
-        assert self.shown(acme, granted) == (False, "shared_head")
-        factories.exception(acme.session, freeze, twin, web)
-        factories.head_check(acme.session, web, pull.head_sha, "success")
-        assert self.shown(acme, granted) == (True, None)
+        twin = factories.pull_request(case.session, case.repository, 8, head_sha=case.pull.head_sha)
+        assert self.shown(case.acme, granted) == (False, "shared_head")
+        factories.exception(case.session, case.freeze, twin, case.web)
+        factories.head_check(case.session, case.web, case.pull.head_sha, "success")
+        assert self.shown(case.acme, granted) == (True, None)
 
     def test_exception_is_ineffective_for_another_head_base_or_when_closed(
         self, acme: Tenant, granted: PullRequestException, pull: PullRequest, repository: Repository
@@ -125,19 +115,17 @@ class TestListExceptions:
         seen = through_pages(acme.key(), "/v1/exceptions")
         assert [row["id"] for row in seen] == [row.id for row in newest_first]
 
-    def test_exceptions_are_filtered_by_every_parameter(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch, repository: Repository
-    ) -> None:
-        api = factories.branch(acme.session, acme.repository("api"), "trunk")
+    def test_exceptions_are_filtered_by_every_parameter(self, case: FrozenPull) -> None:
+        api = factories.branch(case.session, case.acme.repository("api"), "trunk")
         elsewhere = factories.pull_request(
-            acme.session, acme.session.get_one(Repository, api.repository_id), base_branch="trunk"
+            case.session, case.session.get_one(Repository, api.repository_id), base_branch="trunk"
         )
-        wide = factories.freeze(acme.session, acme.organization, [web, api])
+        wide = factories.freeze(case.session, case.acme.organization, [case.web, api])
         group_id = new_id("exg")
         rows = {
-            "granted": factories.exception(acme.session, freeze, pull, web, request_group_id=group_id),
-            "pending": requested(acme.session, wide, pull, web, request_group_id=group_id),
-            "denied": factories.exception(acme.session, wide, elsewhere, api, decision="denied"),
+            "granted": case.grant(request_group_id=group_id),
+            "pending": requested(case.session, wide, case.pull, case.web, request_group_id=group_id),
+            "denied": factories.exception(case.session, wide, elsewhere, api, decision="denied"),
         }
         expected: list[tuple[dict[str, str], set[str]]] = [
             ({"state": "granted"}, {"granted"}),
@@ -149,12 +137,12 @@ class TestListExceptions:
             ({"repo": api.repository_id}, {"denied"}),
             ({"branchId": api.id}, {"denied"}),
             ({"freezeId": wide.id}, {"pending", "denied"}),
-            ({"pullRequestId": pull.id}, {"granted", "pending"}),
+            ({"pullRequestId": case.pull.id}, {"granted", "pending"}),
             ({"requestGroupId": group_id, "state": "granted"}, {"granted"}),
         ]
         names = {row.id: name for name, row in rows.items()}
         for params, found in expected:
-            assert {names[row_id] for row_id in ids(acme.key().get("/v1/exceptions", **params))} == found
+            assert {names[row_id] for row_id in ids(case.acme.key().get("/v1/exceptions", **params))} == found
             if "state" not in params:
-                shown = {names[row_id] for row_id in ids(acme.key().get("/v1/exception-requests", **params))}
+                shown = {names[row_id] for row_id in ids(case.acme.key().get("/v1/exception-requests", **params))}
                 assert shown == found & {"pending"}

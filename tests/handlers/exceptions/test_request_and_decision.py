@@ -24,6 +24,7 @@ from tests.handlers.exceptions.requests import (
     LONG_AGO,
     REASON,
     THIS,
+    FrozenPull,
     decide,
     entries,
     ids,
@@ -37,27 +38,25 @@ from tests.harness.wakeups import RecordedWakeups
 
 
 class TestCreateExceptionRequest:
-    def test_request_waits_for_another_person(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch, wakeups: RecordedWakeups
-    ) -> None:
-        answer = acme.person("viewer").post("/v1/exception-requests", {**THIS, "expiresAt": in_hours(3)})
+    def test_request_waits_for_another_person(self, case: FrozenPull, wakeups: RecordedWakeups) -> None:
+        answer = case.acme.person("viewer").post("/v1/exception-requests", {**THIS, "expiresAt": in_hours(3)})
         (shown,) = rows(answer, 201)
         assert answer.headers["location"] == f"/v1/exceptions/{shown['id']}"
         assert (shown["state"], shown["effective"], shown["ineffectiveReason"]) == ("pending", False, None)
         assert (shown["requestedBy"]["name"], shown["decidedBy"], shown["decidedAt"]) == ("Viewer", None, None)
         assert shown["requestedAt"] is not None
         assert wakeups.sent == []
-        (entry,) = entries(acme.session)
+        (entry,) = entries(case.session)
         assert (entry.action, entry.target["id"], entry.details["reason"]) == (
             "exception.requested",
             shown["id"],
             REASON,
         )
-        assert ids(acme.key().get("/v1/exception-requests")) == [shown["id"]]
+        assert ids(case.acme.key().get("/v1/exception-requests")) == [shown["id"]]
 
-    def test_second_request_already_exists(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
-        (shown,) = rows(acme.person("viewer").post("/v1/exception-requests", THIS), 201)
-        error = refusal(acme.person("member").post("/v1/exception-requests", THIS), 409, "already_exists")
+    def test_second_request_already_exists(self, case: FrozenPull) -> None:
+        (shown,) = rows(case.acme.person("viewer").post("/v1/exception-requests", THIS), 201)
+        error = refusal(case.acme.person("member").post("/v1/exception-requests", THIS), 409, "already_exists")
         assert shown["id"] in error["message"]
 
     def test_request_can_be_made_again_after_a_denial(self, acme: Tenant, pending: PullRequestException) -> None:
@@ -65,12 +64,10 @@ class TestCreateExceptionRequest:
         (again,) = rows(acme.person("viewer").post("/v1/exception-requests", THIS), 201)
         assert again["id"] != pending.id
 
-    def test_request_with_a_stale_pin_is_replaced(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
-    ) -> None:
-        old = requested(acme.session, freeze, pull, web, pin_to_head=True, head_sha=factories.sha("before"))
-        (new,) = rows(acme.person("viewer").post("/v1/exception-requests", THIS), 201)
-        shown = acme.key().get(f"/v1/exceptions/{old.id}").json()
+    def test_request_with_a_stale_pin_is_replaced(self, case: FrozenPull) -> None:
+        old = case.request(pin_to_head=True, head_sha=factories.sha("before"))
+        (new,) = rows(case.acme.person("viewer").post("/v1/exception-requests", THIS), 201)
+        shown = case.acme.key().get(f"/v1/exceptions/{old.id}").json()
         assert (new["state"], shown["state"], shown["revokedBy"]["type"]) == ("pending", "revoked", "system")
 
 
@@ -111,27 +108,21 @@ class TestDecideExceptionRequest:
         assert [(row["id"], row["state"]) for row in shown] == [(group[1].id, "denied")]
 
     @pytest.mark.parametrize("decision", ["grant", "deny"])
-    def test_decision_on_an_own_request_is_forbidden_even_for_an_owner(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, decision: str
-    ) -> None:
-        owner, key = acme.person("owner"), acme.key()
+    def test_decision_on_an_own_request_is_forbidden_even_for_an_owner(self, case: FrozenPull, decision: str) -> None:
+        owner, key = case.acme.person("owner"), case.acme.key()
         for caller in (owner, key):
             (mine,) = rows(caller.post("/v1/exception-requests", THIS), 201)
             refusal(decide(caller, mine["id"], decision=decision), 403, "insufficient_permission")
-            rows(decide(acme.person("admin"), mine["id"], decision="deny"))
+            rows(decide(case.acme.person("admin"), mine["id"], decision="deny"))
 
-    def test_self_approval_is_audited_when_the_organization_allows_it(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest
-    ) -> None:
-        settle(acme.session, acme, selfApproval=True)
-        owner = acme.person("owner")
+    def test_self_approval_is_audited_when_the_organization_allows_it(self, case: FrozenPull) -> None:
+        settle(case.session, case.acme, selfApproval=True)
+        owner = case.acme.person("owner")
         (mine,) = rows(owner.post("/v1/exception-requests", THIS), 201)
         assert rows(decide(owner, mine["id"]))[0]["state"] == "granted"
-        assert entries(acme.session)[-1].details["selfApproved"] is True
+        assert entries(case.session)[-1].details["selfApproved"] is True
 
-    def test_decision_keeps_the_requested_terms_unless_overridden(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
-    ) -> None:
+    def test_decision_keeps_the_requested_terms_unless_overridden(self, case: FrozenPull) -> None:
         end = factories.now() + timedelta(hours=1)
         asked = {"expires_at": end, "pin_to_head": True}
         later = in_hours(5)
@@ -141,28 +132,24 @@ class TestDecideExceptionRequest:
             ({"expiresAt": later, "pinToHead": False}, (later, False)),
         ]
         for said, outcome in expected:
-            row = requested(acme.session, freeze, pull, web, **asked)
-            (shown,) = rows(decide(acme.person("admin"), row.id, **said))
+            row = case.request(**asked)
+            (shown,) = rows(decide(case.acme.person("admin"), row.id, **said))
             assert (shown["expiresAt"], shown["pinToHead"]) == outcome
-            rows(acme.person("admin").post(f"/v1/exceptions/{row.id}/revoke"))
+            rows(case.acme.person("admin").post(f"/v1/exceptions/{row.id}/revoke"))
 
-    def test_decision_on_a_pinned_request_is_rejected_after_a_push(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
-    ) -> None:
-        row = requested(acme.session, freeze, pull, web, pin_to_head=True)
-        pull.head_sha = factories.sha("pushed meanwhile")
-        acme.session.flush()
-        assert pull.head_sha in refusal(decide(acme.key(), row.id), 409, "invalid_state")["message"]
-        assert rows(decide(acme.key(), row.id, decision="deny"))[0]["state"] == "denied"
+    def test_decision_on_a_pinned_request_is_rejected_after_a_push(self, case: FrozenPull) -> None:
+        row = case.request(pin_to_head=True)
+        case.pull.head_sha = factories.sha("pushed meanwhile")
+        case.session.flush()
+        assert case.pull.head_sha in refusal(decide(case.acme.key(), row.id), 409, "invalid_state")["message"]
+        assert rows(decide(case.acme.key(), row.id, decision="deny"))[0]["state"] == "denied"
 
-    def test_decision_pins_to_the_present_head(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
-    ) -> None:
-        row = requested(acme.session, freeze, pull, web)
-        pull.head_sha = factories.sha("pushed meanwhile")
-        acme.session.flush()
-        (shown,) = rows(decide(acme.key(), row.id, pinToHead=True))
-        assert (shown["pinToHead"], shown["headSha"]) == (True, pull.head_sha)
+    def test_decision_pins_to_the_present_head(self, case: FrozenPull) -> None:
+        row = case.request()
+        case.pull.head_sha = factories.sha("pushed meanwhile")
+        case.session.flush()
+        (shown,) = rows(decide(case.acme.key(), row.id, pinToHead=True))
+        assert (shown["pinToHead"], shown["headSha"]) == (True, case.pull.head_sha)
 
     @pytest.mark.parametrize("how", ["lifted", "its freeze's time", "its own time"])
     def test_decision_is_rejected_once_the_request_has_expired(
@@ -250,8 +237,8 @@ def statements() -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("path", ["/v1/exceptions", "/v1/exception-requests"])
-def test_exception_needs_few_statements(acme: Tenant, freeze: Freeze, pull: PullRequest, path: str) -> None:
-    key = acme.key("exception:write")
+def test_exception_needs_few_statements(case: FrozenPull, path: str) -> None:
+    key = case.acme.key("exception:write")
     with statements() as sent:
         answer = key.post(path, THIS)
     rows(answer, 201)

@@ -12,7 +12,7 @@ from models.pull_requests import PullRequest
 from models.repositories import WatchedBranch
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.exceptions.requests import DENY, THIS, decide, entries, requested, rows, settle
+from tests.handlers.exceptions.requests import DENY, THIS, FrozenPull, decide, entries, requested, rows, settle
 
 OCTOCAT = {"type": "code_host", "id": "583231", "name": "octocat"}
 
@@ -45,64 +45,54 @@ class TestOwnKey:
         return ways[way]
 
     @pytest.mark.parametrize("way", ["session, key", "key, session", "two keys"])
-    def test_key_acts_as_the_person_who_made_it(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, way: str
-    ) -> None:
-        first, second = self.callers(acme, way)
+    def test_key_acts_as_the_person_who_made_it(self, case: FrozenPull, way: str) -> None:
+        first, second = self.callers(case.acme, way)
         (mine,) = rows(first.post("/v1/exception-requests", THIS), 201)
         for decision in ("grant", "deny"):
             refusal(decide(second, mine["id"], decision=decision), 403, "insufficient_permission")
         refusal(second.post("/v1/exceptions", THIS), 403, "insufficient_permission")
-        settle(acme.session, acme, selfApproval=True)
+        settle(case.session, case.acme, selfApproval=True)
         rows(decide(second, mine["id"]))
-        assert entries(acme.session)[-1].details["selfApproved"] is True
+        assert entries(case.session)[-1].details["selfApproved"] is True
 
-    def test_key_of_another_person_decides(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
-        (mine,) = rows(acme.person("owner").post("/v1/exception-requests", THIS), 201)
-        rows(decide(own_key(acme), mine["id"]))
-        assert "selfApproved" not in entries(acme.session)[-1].details
+    def test_key_of_another_person_decides(self, case: FrozenPull) -> None:
+        (mine,) = rows(case.acme.person("owner").post("/v1/exception-requests", THIS), 201)
+        rows(decide(own_key(case.acme), mine["id"]))
+        assert "selfApproved" not in entries(case.session)[-1].details
 
-    def test_person_withdraws_what_their_key_requested(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
-        (mine,) = rows(own_key(acme).post("/v1/exception-requests", THIS), 201)
-        (shown,) = rows(acme.person("admin").post(f"/v1/exceptions/{mine['id']}/revoke"))
+    def test_person_withdraws_what_their_key_requested(self, case: FrozenPull) -> None:
+        (mine,) = rows(own_key(case.acme).post("/v1/exception-requests", THIS), 201)
+        (shown,) = rows(case.acme.person("admin").post(f"/v1/exceptions/{mine['id']}/revoke"))
         assert shown["state"] == "revoked"
 
 
 class TestRequestAtGitHub:
-    def test_linked_account_is_its_member(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
-    ) -> None:
-        link(acme.session, acme, "admin", 583231)
-        row_id = asked_at_github(acme.session, freeze, pull, web)
-        for caller in (acme.person("admin"), own_key(acme)):
+    def test_linked_account_is_its_member(self, case: FrozenPull) -> None:
+        link(case.session, case.acme, "admin", 583231)
+        row_id = asked_at_github(case.session, case.freeze, case.pull, case.web)
+        for caller in (case.acme.person("admin"), own_key(case.acme)):
             refusal(decide(caller, row_id), 403, "insufficient_permission")
             refusal(decide(caller, row_id, **DENY), 403, "insufficient_permission")
-        rows(decide(acme.person("owner"), row_id))
-        assert "selfApproved" not in entries(acme.session)[-1].details
+        rows(decide(case.acme.person("owner"), row_id))
+        assert "selfApproved" not in entries(case.session)[-1].details
 
-    def test_account_of_nobody_is_not_granted_by_who_may_be_behind_it(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
-    ) -> None:
-        link(acme.session, acme, "owner", 1)
-        row_id = asked_at_github(acme.session, freeze, pull, web)
-        for caller in (acme.person("admin"), own_key(acme)):
+    def test_account_of_nobody_is_not_granted_by_who_may_be_behind_it(self, case: FrozenPull) -> None:
+        link(case.session, case.acme, "owner", 1)
+        row_id = asked_at_github(case.session, case.freeze, case.pull, case.web)
+        for caller in (case.acme.person("admin"), own_key(case.acme)):
             refusal(decide(caller, row_id), 403, "insufficient_permission")
-        rows(decide(acme.person("owner"), row_id))
+        rows(decide(case.acme.person("owner"), row_id))
 
-    def test_account_of_nobody_is_denied_by_anybody_who_then_grants_in_their_own_name(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch
-    ) -> None:
-        row_id = asked_at_github(acme.session, freeze, pull, web)
-        rows(decide(acme.person("admin"), row_id, **DENY))
-        (made,) = rows(acme.person("admin").post("/v1/exceptions", THIS), 201)
+    def test_account_of_nobody_is_denied_by_anybody_who_then_grants_in_their_own_name(self, case: FrozenPull) -> None:
+        row_id = asked_at_github(case.session, case.freeze, case.pull, case.web)
+        rows(decide(case.acme.person("admin"), row_id, **DENY))
+        (made,) = rows(case.acme.person("admin").post("/v1/exceptions", THIS), 201)
         assert (made["requestedBy"], made["decidedBy"]["name"]) == (None, "Admin")
 
     @pytest.mark.parametrize(("linked", "said"), [(True, True), (False, None)])
-    def test_audit_says_whether_it_was_the_same_person(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, web: WatchedBranch, linked: bool, said: Any
-    ) -> None:
-        settle(acme.session, acme, selfApproval=True)
+    def test_audit_says_whether_it_was_the_same_person(self, case: FrozenPull, linked: bool, said: Any) -> None:
+        settle(case.session, case.acme, selfApproval=True)
         if linked:
-            link(acme.session, acme, "admin", 583231)
-        rows(decide(acme.person("admin"), asked_at_github(acme.session, freeze, pull, web)))
-        assert entries(acme.session)[-1].details["selfApproved"] is said
+            link(case.session, case.acme, "admin", 583231)
+        rows(decide(case.acme.person("admin"), asked_at_github(case.session, case.freeze, case.pull, case.web)))
+        assert entries(case.session)[-1].details["selfApproved"] is said

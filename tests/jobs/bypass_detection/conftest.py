@@ -4,9 +4,8 @@ import pytest
 
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, full_resync
-from tests.jobs.bypass_detection.pushes import Clocks, Notice, examine
+from tests.jobs.bypass_detection.pushes import Clocks, Notice, Pushes, examine
 from tests.jobs.conftest import EnterScene
-from tools.fake_github.model.records import PullRequest
 
 
 @pytest.fixture
@@ -35,8 +34,7 @@ def notice(request: pytest.FixtureRequest, harness: Harness, webhook_queue: Webh
 
 
 @pytest.fixture
-def web(harness: Harness, build: Builder, clocks: Clocks, enter_scene: EnterScene) -> list[PullRequest]:
-    """Two green pull requests into acme/web main, whose rules the maintainer can pass by."""
+def pushes(harness: Harness, build: Builder, clocks: Clocks, enter_scene: EnterScene) -> Pushes:
 
     def at_rest() -> None:
         build("web")
@@ -48,4 +46,5 @@ def web(harness: Harness, build: Builder, clocks: Clocks, enter_scene: EnterScen
 
     enter_scene(at_rest)
     clocks.pass_by()
-    return list(harness.fake_github.world.repository_named("acme/web").pulls.values())
+    pulls = list(harness.fake_github.world.repository_named("acme/web").pulls.values())
+    return Pushes(harness, clocks, pulls)

@@ -2,12 +2,14 @@
 
 import base64
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from services.bypass_detection.detection import detect_bypasses
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Harness
+from tests.harness.webhook_queue import full_resync
 from tools.fake_github.model.checks import create_check_run
 from tools.fake_github.model.records import PullRequest, Repository
 from tools.fake_github.model.world import Actor
@@ -92,3 +94,32 @@ def items(harness: Harness) -> list[tuple[str, str]]:
 
 def looks(harness: Harness) -> int:
     return int(harness.fake_github.calls.by_operation[ACTIVITY])
+
+
+@dataclass(frozen=True, slots=True)
+class Pushes:
+    """Two green pull requests into acme/web main, whose rules the maintainer can pass by."""
+
+    harness: Harness
+    clocks: Clocks
+    pulls: list[PullRequest]
+
+    def freeze(self) -> str:
+        return frozen(self.harness, self.clocks)
+
+    def merge(self, place: int) -> str:
+        return merge(self.harness, self.pulls[place])
+
+    def push(self) -> str:
+        return push(self.harness)
+
+    def learn(self) -> None:
+        """Become aware of what has happened by the resync, and look into it."""
+        full_resync(self.harness)
+        examine(self.harness)
+
+    def shown(self) -> list[tuple[str, str, dict[str, Any]]]:
+        return shown(self.harness)
+
+    def items(self) -> list[tuple[str, str]]:
+        return items(self.harness)

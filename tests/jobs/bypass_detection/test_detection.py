@@ -14,51 +14,42 @@ from tests.harness.webhook_queue import WebhookQueue, full_resync
 from tests.jobs.bypass_detection.pushes import (
     Clocks,
     Notice,
+    Pushes,
     examine,
     frozen,
-    items,
     looks,
-    merge,
     push,
     repository,
-    shown,
 )
-from tools.fake_github.model.records import PullRequest
 
 
-def test_push_is_reported_once_however_often_it_is_read(
-    harness: Harness, web: list[PullRequest], clocks: Clocks, webhook_queue: WebhookQueue
-) -> None:
-    frozen(harness, clocks)
-    merge(harness, web[0])
-    clocks.pass_by()
-    push(harness)
+def test_push_is_reported_once_however_often_it_is_read(pushes: Pushes, webhook_queue: WebhookQueue) -> None:
+    pushes.freeze()
+    pushes.merge(0)
+    pushes.clocks.pass_by()
+    pushes.push()
     deliveries = webhook_queue.take()
     for _ in range(2):
         webhook_queue.deliver(deliveries)
-        harness.run_until_idle()
-        examine(harness)
-        full_resync(harness)
-        harness.sql("UPDATE branch_tips SET due_at = seen_at, moved_since = seen_at - interval '1 hour'")
-        examine(harness)
-    assert [details["how"] for _action, _who, details in shown(harness)] == ["pr_merge", "push"]
-    assert len(items(harness)) == 2
+        pushes.harness.run_until_idle()
+        examine(pushes.harness)
+        full_resync(pushes.harness)
+        pushes.harness.sql("UPDATE branch_tips SET due_at = seen_at, moved_since = seen_at - interval '1 hour'")
+        examine(pushes.harness)
+    assert [details["how"] for _action, _who, details in pushes.shown()] == ["pr_merge", "push"]
+    assert len(pushes.items()) == 2
 
 
-def test_push_to_an_unfrozen_branch_costs_no_call(
-    harness: Harness, web: list[PullRequest], webhook_queue: WebhookQueue, notice: Notice
-) -> None:
-    push(harness)
+def test_push_to_an_unfrozen_branch_costs_no_call(pushes: Pushes, webhook_queue: WebhookQueue, notice: Notice) -> None:
+    push(pushes.harness)
     notice()
-    assert looks(harness) == 0
+    assert looks(pushes.harness) == 0
 
 
-def test_pass_without_a_push_costs_no_call(
-    harness: Harness, web: list[PullRequest], clocks: Clocks, notice: Notice
-) -> None:
-    frozen(harness, clocks)
+def test_pass_without_a_push_costs_no_call(pushes: Pushes, notice: Notice) -> None:
+    pushes.freeze()
     notice()
-    assert looks(harness) == 0
+    assert looks(pushes.harness) == 0
 
 
 def test_first_read_of_a_branch_is_no_push(harness: Harness, build: Builder, clocks: Clocks, notice: Notice) -> None:
@@ -69,56 +60,53 @@ def test_first_read_of_a_branch_is_no_push(harness: Harness, build: Builder, clo
 
 
 class TestWhenTheCodeHostIsInTheWay:
-    def test_unlisted_push_is_retried(self, harness: Harness, web: list[PullRequest], clocks: Clocks) -> None:
-        frozen(harness, clocks)
-        push(harness)
-        late = repository(harness).activities.pop()
-        full_resync(harness)
-        examine(harness)
-        assert shown(harness) == []
-        repository(harness).activities.append(late)
-        clocks.pass_by(minutes=1)
-        examine(harness)
-        assert [action for action, _who, _details in shown(harness)] == ["freeze.bypassed"]
+    def test_unlisted_push_is_retried(self, pushes: Pushes) -> None:
+        pushes.freeze()
+        pushes.push()
+        late = repository(pushes.harness).activities.pop()
+        pushes.learn()
+        assert pushes.shown() == []
+        repository(pushes.harness).activities.append(late)
+        pushes.clocks.pass_by(minutes=1)
+        examine(pushes.harness)
+        assert [action for action, _who, _details in pushes.shown()] == ["freeze.bypassed"]
 
-    def test_push_that_is_never_listed_is_given_up(
-        self, harness: Harness, web: list[PullRequest], clocks: Clocks
-    ) -> None:
-        frozen(harness, clocks)
-        push(harness)
-        repository(harness).activities.clear()
-        full_resync(harness)
+    def test_push_that_is_never_listed_is_given_up(self, pushes: Pushes) -> None:
+        pushes.freeze()
+        pushes.push()
+        repository(pushes.harness).activities.clear()
+        full_resync(pushes.harness)
         for _ in range(12):
-            examine(harness)
-            clocks.pass_by(minutes=6)
-        assert "bypasses" not in jobs_with_work(harness.jobs)
-        assert harness.sql("SELECT due_at FROM branch_tips") == [(None,)]
-        assert shown(harness) == []
+            examine(pushes.harness)
+            pushes.clocks.pass_by(minutes=6)
+        assert "bypasses" not in jobs_with_work(pushes.harness.jobs)
+        assert pushes.harness.sql("SELECT due_at FROM branch_tips") == [(None,)]
+        assert pushes.shown() == []
 
-    def test_github_error_is_retried_later(self, harness: Harness, web: list[PullRequest], clocks: Clocks) -> None:
-        frozen(harness, clocks)
-        push(harness)
-        full_resync(harness)
-        harness.fake_github.faults.add("error", "GET /repos/acme/web/activity", count=1, status=502)
-        examine(harness)
-        assert (shown(harness), looks(harness)) == ([], 1)
-        clocks.pass_by(minutes=1)
-        assert "bypasses" in jobs_with_work(harness.jobs)
-        examine(harness)
-        assert len(shown(harness)) == 1
+    def test_github_error_is_retried_later(self, pushes: Pushes) -> None:
+        pushes.freeze()
+        pushes.push()
+        full_resync(pushes.harness)
+        pushes.harness.fake_github.faults.add("error", "GET /repos/acme/web/activity", count=1, status=502)
+        examine(pushes.harness)
+        assert (pushes.shown(), looks(pushes.harness)) == ([], 1)
+        pushes.clocks.pass_by(minutes=1)
+        assert "bypasses" in jobs_with_work(pushes.harness.jobs)
+        examine(pushes.harness)
+        assert len(pushes.shown()) == 1
 
     def test_missing_permission_is_logged_and_retried_seldom(
-        self, harness: Harness, web: list[PullRequest], clocks: Clocks, caplog: pytest.LogCaptureFixture
+        self, pushes: Pushes, caplog: pytest.LogCaptureFixture
     ) -> None:
-        frozen(harness, clocks)
-        merge(harness, web[0])
-        full_resync(harness)
+        pushes.freeze()
+        pushes.merge(0)
+        full_resync(pushes.harness)
         refused = "Resource not accessible by integration"
-        harness.fake_github.faults.add("error", "/pulls", status=403, message=refused)
-        examine(harness)
-        clocks.pass_by(minutes=5)
-        examine(harness)
-        assert (shown(harness), looks(harness)) == ([], 1)
+        pushes.harness.fake_github.faults.add("error", "/pulls", status=403, message=refused)
+        examine(pushes.harness)
+        pushes.clocks.pass_by(minutes=5)
+        examine(pushes.harness)
+        assert (pushes.shown(), looks(pushes.harness)) == ([], 1)
         assert "acme/web:main" in caplog.text
         assert refused in caplog.text
 
@@ -134,16 +122,18 @@ class TestWhenTheCodeHostIsInTheWay:
         assert looks(harness) == 1
         assert "bypasses" not in jobs_with_work(harness.jobs)
 
-    def test_lease_of_a_dead_worker_expires(self, harness: Harness, web: list[PullRequest], clocks: Clocks) -> None:
-        frozen(harness, clocks)
-        push(harness)
-        full_resync(harness)
-        harness.sql("UPDATE branch_tips SET lease_token = 'dead', lease_until = due_at + :lease", lease=TIPS.lease)
-        assert "bypasses" not in jobs_with_work(harness.jobs)
-        clocks.pass_by(minutes=6)
-        assert "bypasses" in jobs_with_work(harness.jobs)
-        examine(harness)
-        assert len(shown(harness)) == 1
+    def test_lease_of_a_dead_worker_expires(self, pushes: Pushes) -> None:
+        pushes.freeze()
+        pushes.push()
+        full_resync(pushes.harness)
+        pushes.harness.sql(
+            "UPDATE branch_tips SET lease_token = 'dead', lease_until = due_at + :lease", lease=TIPS.lease
+        )
+        assert "bypasses" not in jobs_with_work(pushes.harness.jobs)
+        pushes.clocks.pass_by(minutes=6)
+        assert "bypasses" in jobs_with_work(pushes.harness.jobs)
+        examine(pushes.harness)
+        assert len(pushes.shown()) == 1
 
 
 def test_tips_of_many_branches_are_recorded_by_one_statement(harness: Harness, build: Builder, clocks: Clocks) -> None:

@@ -7,143 +7,133 @@ import pytest
 from services.core.unit_of_work import Caller
 from services.maintenance.retention import purge_expired
 from tests.harness.github_harness import ADA, Builder, Harness
-from tests.harness.webhook_queue import WebhookQueue, full_resync
+from tests.harness.webhook_queue import WebhookQueue
 from tests.jobs.bypass_detection.pushes import (
     MAIN,
     Clocks,
     Notice,
-    examine,
-    frozen,
-    items,
+    Pushes,
     looks,
     merge,
-    push,
     report,
     repository,
     shown,
 )
 from tools.fake_github.model.queue import enqueue
-from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.world import Actor
 
 
-def test_bypass_is_attributed_to_the_merger(
-    harness: Harness, web: list[PullRequest], clocks: Clocks, notice: Notice
-) -> None:
-    freeze = frozen(harness, clocks)
-    head = web[0].head_sha
-    sha = merge(harness, web[0])
+def test_bypass_is_attributed_to_the_merger(pushes: Pushes, notice: Notice) -> None:
+    freeze = pushes.freeze()
+    head = pushes.pulls[0].head_sha
+    sha = pushes.merge(0)
     notice()
-    [(action, who, details)] = shown(harness)
+    [(action, who, details)] = pushes.shown()
     assert (action, who) == ("freeze.bypassed", "maintainer")
     landed_at = datetime.fromisoformat(details.pop("landedAt"))
-    assert abs(landed_at - harness.fake_github.world.clock()) < timedelta(seconds=30)
+    assert abs(landed_at - pushes.harness.fake_github.world.clock()) < timedelta(seconds=30)
     assert details == {
         "commit": sha,
         "how": "pr_merge",
         "who": "maintainer",
-        "pullRequest": web[0].number,
+        "pullRequest": pushes.pulls[0].number,
         "headSha": head,
         "freezeIds": [freeze],
         "delaySeconds": None,
     }
-    assert items(harness) == [("freeze_bypassed", "critical")]
-    merged = f"maintainer merged #{web[0].number} into acme/web:main while it was frozen (commit {sha[:7]})"
-    assert harness.sql("SELECT message FROM attention_items") == [(f"{merged}, past the freeze.",)]
-    [(action,)] = harness.sql("SELECT action FROM attention_items")
-    number = web[0].number
+    assert pushes.items() == [("freeze_bypassed", "critical")]
+    merged = f"maintainer merged #{pushes.pulls[0].number} into acme/web:main while it was frozen (commit {sha[:7]})"
+    assert pushes.harness.sql("SELECT message FROM attention_items") == [(f"{merged}, past the freeze.",)]
+    [(action,)] = pushes.harness.sql("SELECT action FROM attention_items")
+    number = pushes.pulls[0].number
     assert action == {"label": f"Open pull request #{number}", "url": f"https://github.com/acme/web/pull/{number}"}
 
 
-def test_direct_push_is_a_bypass(harness: Harness, web: list[PullRequest], clocks: Clocks, notice: Notice) -> None:
-    frozen(harness, clocks)
-    sha = push(harness)
+def test_direct_push_is_a_bypass(pushes: Pushes, notice: Notice) -> None:
+    pushes.freeze()
+    sha = pushes.push()
     notice()
-    [(action, _who, details)] = shown(harness)
+    [(action, _who, details)] = pushes.shown()
     assert (action, details["how"], details["commit"], details["pullRequest"]) == ("freeze.bypassed", "push", sha, None)
-    assert items(harness) == [("freeze_bypassed", "critical")]
-    assert harness.sql("SELECT action ->> 'url' FROM attention_items") == [
+    assert pushes.items() == [("freeze_bypassed", "critical")]
+    assert pushes.harness.sql("SELECT action ->> 'url' FROM attention_items") == [
         (f"https://github.com/acme/web/commit/{sha}",)
     ]
 
 
-def test_forced_push_is_a_bypass(harness: Harness, web: list[PullRequest], clocks: Clocks, notice: Notice) -> None:
-    start = repository(harness).branches["main"]
-    push(harness)
-    harness.full_resync()
-    harness.run_until_idle()
-    clocks.pass_by()
-    frozen(harness, clocks)
-    answer = harness.person("PATCH", "/repos/acme/web/git/refs/heads/main", {"sha": start, "force": True})
+def test_forced_push_is_a_bypass(pushes: Pushes, notice: Notice) -> None:
+    start = repository(pushes.harness).branches["main"]
+    pushes.push()
+    pushes.harness.full_resync()
+    pushes.harness.run_until_idle()
+    pushes.clocks.pass_by()
+    pushes.freeze()
+    answer = pushes.harness.person("PATCH", "/repos/acme/web/git/refs/heads/main", {"sha": start, "force": True})
     assert answer.status_code == 200
     notice()
-    assert [(action, details["how"]) for action, _who, details in shown(harness)] == [("freeze.bypassed", "force_push")]
+    assert [(action, details["how"]) for action, _who, details in pushes.shown()] == [("freeze.bypassed", "force_push")]
 
 
 @pytest.mark.parametrize(
     ("closed", "expected"), [(False, "freeze.unprotected_change"), (True, "freeze.bypassed")], ids=["open", "closed"]
 )
 def test_branch_made_again_is_a_bypass_where_rules_forbid_it(
-    harness: Harness, web: list[PullRequest], clocks: Clocks, notice: Notice, *, closed: bool, expected: str
+    pushes: Pushes, notice: Notice, *, closed: bool, expected: str
 ) -> None:
     if closed:
-        person = {"actor_id": harness.fake_github.maintainer.id, "actor_type": "User", "bypass_mode": "always"}
+        person = {"actor_id": pushes.harness.fake_github.maintainer.id, "actor_type": "User", "bypass_mode": "always"}
         conditions = {"ref_name": {"include": [MAIN], "exclude": []}}
         body = {"name": "Frozen", "enforcement": "active", "target": "branch", "bypass_actors": [person]}
         rules = [{"type": "creation"}, {"type": "deletion"}]
-        harness.fake_github.organization("acme").repository("web").ruleset(**body, conditions=conditions, rules=rules)
-        harness.read_rules()
-    frozen(harness, clocks)
-    other = {"default_branch": web[1].head_ref}
-    assert harness.person("PATCH", "/repos/acme/web", other).status_code == 200
-    assert harness.person("DELETE", "/repos/acme/web/git/refs/heads/main").status_code == 204
-    harness.full_resync()
-    harness.run_until_idle()
-    body = {"ref": MAIN, "sha": web[0].head_sha}
-    assert harness.person("POST", "/repos/acme/web/git/refs", body).status_code == 201
+        pushes.harness.fake_github.organization("acme").repository("web").ruleset(
+            **body, conditions=conditions, rules=rules
+        )
+        pushes.harness.read_rules()
+    pushes.freeze()
+    other = {"default_branch": pushes.pulls[1].head_ref}
+    assert pushes.harness.person("PATCH", "/repos/acme/web", other).status_code == 200
+    assert pushes.harness.person("DELETE", "/repos/acme/web/git/refs/heads/main").status_code == 204
+    pushes.harness.full_resync()
+    pushes.harness.run_until_idle()
+    body = {"ref": MAIN, "sha": pushes.pulls[0].head_sha}
+    assert pushes.harness.person("POST", "/repos/acme/web/git/refs", body).status_code == 201
     notice()
-    found = [(action, details["how"]) for action, _who, details in shown(harness)]
+    found = [(action, details["how"]) for action, _who, details in pushes.shown()]
     assert found == [(expected, "branch_creation")]
 
 
-def test_merge_before_the_failure_is_our_delay_and_no_bypass(
-    harness: Harness, web: list[PullRequest], clocks: Clocks, notice: Notice
-) -> None:
-    harness.freeze()
-    clocks.pass_by(seconds=5)
-    merge(harness, web[0])
-    clocks.pass_by()
+def test_merge_before_the_failure_is_our_delay_and_no_bypass(pushes: Pushes, notice: Notice) -> None:
+    pushes.harness.freeze()
+    pushes.clocks.pass_by(seconds=5)
+    pushes.merge(0)
+    pushes.clocks.pass_by()
     notice()
-    [(action, _who, details)] = shown(harness)
+    [(action, _who, details)] = pushes.shown()
     assert action == "freeze.landed_before_block"
     assert details["delaySeconds"] in {4, 5}
-    assert items(harness) == [("landed_before_block", "info")]
+    assert pushes.items() == [("landed_before_block", "info")]
 
 
-def test_merge_after_a_late_success_is_our_enforcement_gap(
-    harness: Harness, web: list[PullRequest], clocks: Clocks, notice: Notice
-) -> None:
-    frozen(harness, clocks)
-    report(harness, web[0].head_sha, "success")
-    clocks.pass_by()
-    merge(harness, web[0])
+def test_merge_after_a_late_success_is_our_enforcement_gap(pushes: Pushes, notice: Notice) -> None:
+    pushes.freeze()
+    report(pushes.harness, pushes.pulls[0].head_sha, "success")
+    pushes.clocks.pass_by()
+    pushes.merge(0)
     notice()
-    assert [(action, details["delaySeconds"]) for action, _who, details in shown(harness)] == [
+    assert [(action, details["delaySeconds"]) for action, _who, details in pushes.shown()] == [
         ("freeze.enforcement_gap", None)
     ]
-    assert items(harness) == [("enforcement_gap", "warning")]
+    assert pushes.items() == [("enforcement_gap", "warning")]
 
 
-def test_merge_in_the_second_of_the_failure_is_no_bypass(
-    harness: Harness, web: list[PullRequest], clocks: Clocks, notice: Notice
-) -> None:
-    harness.freeze()
-    clocks.pass_by()
-    clocks.stand_still()
-    harness.run_until_idle()
-    merge(harness, web[0])
+def test_merge_in_the_second_of_the_failure_is_no_bypass(pushes: Pushes, notice: Notice) -> None:
+    pushes.harness.freeze()
+    pushes.clocks.pass_by()
+    pushes.clocks.stand_still()
+    pushes.harness.run_until_idle()
+    pushes.merge(0)
     notice()
-    assert [action for action, _who, _details in shown(harness)] == ["freeze.landed_before_block"]
+    assert [action for action, _who, _details in pushes.shown()] == ["freeze.landed_before_block"]
 
 
 @pytest.mark.parametrize(
@@ -155,25 +145,19 @@ def test_merge_in_the_second_of_the_failure_is_no_bypass(
     ],
 )
 def test_merge_without_any_check_run_is_classified_by_the_rules(
-    harness: Harness,
-    web: list[PullRequest],
-    clocks: Clocks,
-    webhook_queue: WebhookQueue,
-    verified: str | None,
-    expected: str,
+    pushes: Pushes, webhook_queue: WebhookQueue, verified: str | None, expected: str
 ) -> None:
-    frozen(harness, clocks)
-    pull = harness.fake_github.organization("acme").repository("web").pull_request()
-    merge(harness, pull)
+    pushes.freeze()
+    pull = pushes.harness.fake_github.organization("acme").repository("web").pull_request()
+    merge(pushes.harness, pull)
     if verified:
-        harness.sql(
+        pushes.harness.sql(
             "INSERT INTO branch_enforcement (branch_id, organization_id, required_since) "
             "SELECT id, organization_id, clock_timestamp() + CAST(:verified AS interval) FROM watched_branches",
             verified=verified,
         )
-    full_resync(harness)
-    examine(harness)
-    assert [action for action, _who, _details in shown(harness)] == [expected]
+    pushes.learn()
+    assert [action for action, _who, _details in pushes.shown()] == [expected]
 
 
 def test_merge_queue_merge_after_a_late_success_is_our_enforcement_gap(
@@ -194,85 +178,71 @@ def test_merge_queue_merge_after_a_late_success_is_our_enforcement_gap(
     assert (details["pullRequest"], details["commit"]) == (pull.number, entry.head_sha)
 
 
-def test_bypass_of_a_freeze_that_was_lifted_meanwhile_is_reported(
-    harness: Harness, web: list[PullRequest], clocks: Clocks, notice: Notice
-) -> None:
-    freeze = frozen(harness, clocks)
-    merge(harness, web[0])
-    clocks.pass_by()
-    harness.lift(freeze)
-    clocks.pass_by()
+def test_bypass_of_a_freeze_that_was_lifted_meanwhile_is_reported(pushes: Pushes, notice: Notice) -> None:
+    freeze = pushes.freeze()
+    pushes.merge(0)
+    pushes.clocks.pass_by()
+    pushes.harness.lift(freeze)
+    pushes.clocks.pass_by()
     notice()
-    assert [action for action, _who, _details in shown(harness)] == ["freeze.bypassed"]
-    assert items(harness) == [("freeze_bypassed", "critical")]
+    assert [action for action, _who, _details in pushes.shown()] == ["freeze.bypassed"]
+    assert pushes.items() == [("freeze_bypassed", "critical")]
 
 
-def test_pushes_before_and_after_a_freeze_are_not_reported(
-    harness: Harness, web: list[PullRequest], clocks: Clocks, notice: Notice
-) -> None:
-    merge(harness, web[0])
-    clocks.pass_by()
-    freeze = frozen(harness, clocks)
-    harness.lift(freeze)
-    clocks.pass_by()
-    harness.run_until_idle()
-    clocks.pass_by()
-    merge(harness, web[1])
+def test_pushes_before_and_after_a_freeze_are_not_reported(pushes: Pushes, notice: Notice) -> None:
+    pushes.merge(0)
+    pushes.clocks.pass_by()
+    freeze = pushes.freeze()
+    pushes.harness.lift(freeze)
+    pushes.clocks.pass_by()
+    pushes.harness.run_until_idle()
+    pushes.clocks.pass_by()
+    pushes.merge(1)
     notice()
-    assert shown(harness) == []
-    assert items(harness) == []
+    assert pushes.shown() == []
+    assert pushes.items() == []
 
 
 class TestWhatIsTold:
-    def test_alert_is_open_for_a_day_and_until_the_freeze_has_ended(
-        self, harness: Harness, web: list[PullRequest], clocks: Clocks
-    ) -> None:
+    def test_alert_is_open_for_a_day_and_until_the_freeze_has_ended(self, pushes: Pushes) -> None:
         def shown_after(**time: float) -> list[tuple[str, str]]:
-            clocks.pass_by(**time)
-            purge_expired(harness.jobs)
-            return items(harness)
+            pushes.clocks.pass_by(**time)
+            purge_expired(pushes.harness.jobs)
+            return pushes.items()
 
-        freeze = frozen(harness, clocks)
-        push(harness)
-        full_resync(harness)
-        examine(harness)
+        freeze = pushes.freeze()
+        pushes.push()
+        pushes.learn()
         bypassed = [("freeze_bypassed", "critical")]
         assert shown_after(hours=30) == bypassed, "the freeze is in force"
-        harness.lift(freeze)
+        pushes.harness.lift(freeze)
         assert shown_after(hours=2) == []
 
-    def test_alert_stays_open_when_the_freeze_ends_soon(
-        self, harness: Harness, web: list[PullRequest], clocks: Clocks
-    ) -> None:
-        freeze = frozen(harness, clocks)
-        push(harness)
-        full_resync(harness)
-        examine(harness)
-        harness.lift(freeze)
+    def test_alert_stays_open_when_the_freeze_ends_soon(self, pushes: Pushes) -> None:
+        freeze = pushes.freeze()
+        pushes.push()
+        pushes.learn()
+        pushes.harness.lift(freeze)
         for hours, open_items in ((2, 1), (25, 0)):
-            clocks.pass_by(hours=hours)
-            purge_expired(harness.jobs)
-            assert len(items(harness)) == open_items
+            pushes.clocks.pass_by(hours=hours)
+            purge_expired(pushes.harness.jobs)
+            assert len(pushes.items()) == open_items
 
-    def test_deleted_account_is_shown_as_ghost(self, harness: Harness, web: list[PullRequest], clocks: Clocks) -> None:
-        frozen(harness, clocks)
-        push(harness)
-        repository(harness).activities[-1].actor_id = 0
-        full_resync(harness)
-        examine(harness)
-        assert [who for _action, who, _details in shown(harness)] == ["ghost"]
+    def test_deleted_account_is_shown_as_ghost(self, pushes: Pushes) -> None:
+        pushes.freeze()
+        pushes.push()
+        repository(pushes.harness).activities[-1].actor_id = 0
+        pushes.learn()
+        assert [who for _action, who, _details in pushes.shown()] == ["ghost"]
 
-    def test_branch_added_later_was_not_frozen_before(
-        self, harness: Harness, web: list[PullRequest], clocks: Clocks
-    ) -> None:
-        freeze = harness.freeze()
-        clocks.pass_by()
-        merge(harness, web[0])
-        clocks.pass_by()
-        with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard")) as uow:
-            branch = harness.branches["acme/web"].id
+    def test_branch_added_later_was_not_frozen_before(self, pushes: Pushes) -> None:
+        freeze = pushes.harness.freeze()
+        pushes.clocks.pass_by()
+        pushes.merge(0)
+        pushes.clocks.pass_by()
+        with pushes.harness.uow_factory.open(Caller(pushes.harness.organization.id, ADA, "dashboard")) as uow:
+            branch = pushes.harness.branches["acme/web"].id
             uow.audit("freeze.grew", ("freeze", freeze, "Because"), branchIds=[branch])
-        full_resync(harness)
-        examine(harness)
-        assert looks(harness) == 1
-        assert shown(harness) == []
+        pushes.learn()
+        assert looks(pushes.harness) == 1
+        assert pushes.shown() == []

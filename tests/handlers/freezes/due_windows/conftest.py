@@ -1,6 +1,7 @@
 """A window that is due freezes from its start on, while no sweeper begins it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -37,16 +38,29 @@ def open_window(session: Session, schedule: Schedule, began: timedelta = 10 * MI
     return factories.occurrence(session, schedule, starts_at=starts_at, ends_at=starts_at + began + 50 * MINUTE)
 
 
-@pytest.fixture
-def due(session: Session, schedule: Schedule) -> Occurrence:
-    """Return a window of the whole organisation, of acme/web and acme/api, that nobody has begun."""
-    return open_window(session, schedule)
+@dataclass(frozen=True, slots=True)
+class DueWindow:
+    """A window of the whole organisation, of acme/web and acme/api, that nobody has begun."""
+
+    acme: Tenant
+    web: WatchedBranch
+    api: WatchedBranch
+    schedule: Schedule
+    row: Occurrence
+
+    @property
+    def id(self) -> str:
+        """The id of its freeze."""
+        return id_of_freeze(self.row.id)
+
+    @property
+    def session(self) -> Session:
+        return self.acme.session
 
 
 @pytest.fixture
-def due_id(due: Occurrence) -> str:
-    """Return the id of its freeze."""
-    return id_of_freeze(due.id)
+def due(acme: Tenant, web: WatchedBranch, api: WatchedBranch, schedule: Schedule) -> DueWindow:
+    return DueWindow(acme, web, api, schedule, open_window(acme.session, schedule))
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import pytest
 
 from models.pull_requests import PullRequest
 from models.repositories import WatchedBranch
-from models.schedules import Occurrence, Schedule
+from models.schedules import Schedule
 from rules.ids import id_of_freeze
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.compatibility.requests import ClassicClient
-from tests.handlers.freezes.due_windows.conftest import begun, open_window, states
+from tests.handlers.freezes.due_windows.conftest import DueWindow, begun, open_window, states
 from tests.handlers.freezes.requests import EVERYTHING, ids, in_hours, text
 from tests.handlers.people import through_pages
 from tests.harness.clock import MovableClock
@@ -22,26 +22,22 @@ NO_TARGETS = {"released": 0, "releasing": 0, "applied": 0, "failed": 0}
 
 
 class TestReaders:
-    def test_freeze_state_reports_a_due_window_in_each_form(
-        self, acme: Tenant, web: WatchedBranch, due: Occurrence, due_id: str
-    ) -> None:
-        by_id = acme.key().get("/v1/freeze-state", branchId=web.id).json()
-        for state, branches in zip([*states(acme), by_id], (1, 1, 2, 1), strict=True):
+    def test_freeze_state_reports_a_due_window_in_each_form(self, due: DueWindow) -> None:
+        by_id = due.acme.key().get("/v1/freeze-state", branchId=due.web.id).json()
+        for state, branches in zip([*states(due.acme), by_id], (1, 1, 2, 1), strict=True):
             [freeze] = state["freezes"]
             assert (state["frozen"], state["coverage"]) == (True, "all")
             assert (state["frozenBranchCount"], state["watchedBranchCount"]) == (branches, branches)
-            assert (freeze["id"], freeze["reason"]) == (due_id, "No release team at the weekend")
-            assert freeze["startedAt"] == text(due.starts_at)
-            assert state["nextChangeAt"] == freeze["endsAt"] == text(due.ends_at)
-        assert begun(acme.session) == []
+            assert (freeze["id"], freeze["reason"]) == (due.id, "No release team at the weekend")
+            assert freeze["startedAt"] == text(due.row.starts_at)
+            assert state["nextChangeAt"] == freeze["endsAt"] == text(due.row.ends_at)
+        assert begun(due.session) == []
 
-    def test_freeze_state_counts_a_branch_once_when_a_freeze_covers_it_too(
-        self, acme: Tenant, web: WatchedBranch, due: Occurrence, due_id: str
-    ) -> None:
-        freeze = factories.freeze(acme.session, acme.organization, [web])
-        for state, branches in zip(states(acme), (1, 1, 2), strict=True):
+    def test_freeze_state_counts_a_branch_once_when_a_freeze_covers_it_too(self, due: DueWindow) -> None:
+        freeze = factories.freeze(due.session, due.acme.organization, [due.web])
+        for state, branches in zip(states(due.acme), (1, 1, 2), strict=True):
             assert (state["frozenBranchCount"], state["watchedBranchCount"]) == (branches, branches)
-            assert {one["id"] for one in state["freezes"]} == {freeze.id, due_id}
+            assert {one["id"] for one in state["freezes"]} == {freeze.id, due.id}
 
     def test_due_window_that_has_not_begun_is_not_called_enforced(
         self, acme: Tenant, web: WatchedBranch, schedule: Schedule
@@ -52,18 +48,16 @@ class TestReaders:
         open_window(acme.session, schedule)
         assert [state["enforced"] for state in states(acme)] == [False, False, False]
 
-    def test_due_window_covers_only_the_branches_of_its_scope(
-        self, acme: Tenant, schedule: Schedule, due: Occurrence, due_id: str
-    ) -> None:
-        schedule.scope = {"type": "repositories", "repositories": ["acme/api"]}
-        acme.session.flush()
-        branch, repository, organization = states(acme)
+    def test_due_window_covers_only_the_branches_of_its_scope(self, due: DueWindow) -> None:
+        due.schedule.scope = {"type": "repositories", "repositories": ["acme/api"]}
+        due.session.flush()
+        branch, repository, organization = states(due.acme)
         assert [branch["frozen"], repository["frozen"]] == [False, False]
         assert (organization["coverage"], organization["frozenBranchCount"]) == ("some", 1)
-        key = acme.key()
-        assert ids(key.get("/v1/freezes", repo="acme/api")) == [due_id]
+        key = due.acme.key()
+        assert ids(key.get("/v1/freezes", repo="acme/api")) == [due.id]
         assert ids(key.get("/v1/freezes", repo="acme/web")) == []
-        assert key.get(f"/v1/freezes/{due_id}").json()["targets"]["total"] == 1
+        assert key.get(f"/v1/freezes/{due.id}").json()["targets"]["total"] == 1
 
     @pytest.mark.parametrize(
         "change",
@@ -81,66 +75,59 @@ class TestReaders:
         ids=["skipped", "not open yet", "over", "disabled", "deleted", "uninstalled", "without branches"],
     )
     def test_window_that_would_not_begin_freezes_nothing(
-        self,
-        acme: Tenant,
-        schedule: Schedule,
-        due: Occurrence,
-        due_id: str,
-        sweep: Callable[[], int],
-        change: Callable[..., None],
+        self, due: DueWindow, sweep: Callable[[], int], change: Callable[..., None]
     ) -> None:
-        change(due, schedule, acme)
-        acme.session.flush()
-        assert [state["frozen"] for state in states(acme)] == [False] * 3
-        assert ids(acme.key().get("/v1/freezes")) == []
-        refusal(acme.key().get(f"/v1/freezes/{due_id}"), 404, "freeze_not_found")
+        change(due.row, due.schedule, due.acme)
+        due.session.flush()
+        assert [state["frozen"] for state in states(due.acme)] == [False] * 3
+        assert ids(due.acme.key().get("/v1/freezes")) == []
+        refusal(due.acme.key().get(f"/v1/freezes/{due.id}"), 404, "freeze_not_found")
         assert sweep() == 0
 
-    def test_freeze_of_a_due_window_is_shown_and_keeps_its_id(
-        self, acme: Tenant, schedule: Schedule, due: Occurrence, due_id: str, sweep: Callable[[], int]
-    ) -> None:
-        key = acme.key()
-        shown = key.get(f"/v1/freezes/{due_id}").json()
-        targets = key.get(f"/v1/freezes/{due_id}/targets").json()["data"]
-        assert ids(key.get("/v1/freezes", state="in_force")) == [due_id]
-        assert begun(acme.session) == []
+    def test_freeze_of_a_due_window_is_shown_and_keeps_its_id(self, due: DueWindow, sweep: Callable[[], int]) -> None:
+        key = due.acme.key()
+        shown = key.get(f"/v1/freezes/{due.id}").json()
+        targets = key.get(f"/v1/freezes/{due.id}/targets").json()["data"]
+        assert ids(key.get("/v1/freezes", state="in_force")) == [due.id]
+        assert begun(due.session) == []
         assert sweep() == 1
-        recorded = key.get(f"/v1/freezes/{due_id}").json()
+        recorded = key.get(f"/v1/freezes/{due.id}").json()
         assert recorded == {**shown, "startedAt": recorded["startedAt"]}
         assert (shown["state"], shown["source"], shown["enforcedAt"]) == ("in_force", "schedule", None)
-        assert (shown["startedAt"], shown["endsAt"]) == (text(due.starts_at), text(due.ends_at))
-        assert shown["createdBy"] == {"type": "schedule", "id": schedule.id, "name": "Weekends"}
+        assert (shown["startedAt"], shown["endsAt"]) == (text(due.row.starts_at), text(due.row.ends_at))
+        assert shown["createdBy"] == {"type": "schedule", "id": due.schedule.id, "name": "Weekends"}
         assert {name: count for name, count in shown["targets"].items() if count} == {
             "total": 2,
             "pending": 2,
             "unknown": 2,
         }
-        assert key.get(f"/v1/freezes/{due_id}/targets").json()["data"] == targets
+        assert key.get(f"/v1/freezes/{due.id}/targets").json()["data"] == targets
 
-    def test_targets_of_a_due_window_are_listed_in_pages(
-        self, acme: Tenant, web: WatchedBranch, api: WatchedBranch, due_id: str
-    ) -> None:
-        path = f"/v1/freezes/{due_id}/targets"
-        listed = through_pages(acme.key(), path, limit=1)
+    def test_targets_of_a_due_window_are_listed_in_pages(self, due: DueWindow) -> None:
+        path = f"/v1/freezes/{due.id}/targets"
+        listed = through_pages(due.acme.key(), path, limit=1)
         assert len(listed) == 2
-        assert {target["branchId"] for target in listed} == {web.id, api.id}
+        assert {target["branchId"] for target in listed} == {due.web.id, due.api.id}
         assert {target["repository"] for target in listed} == {"acme/web", "acme/api"}
         assert {target["state"] for target in listed} == {"pending"}
-        assert len(ids(acme.key().get(path, state="pending"))) == 2
-        assert ids(acme.key().get(path, state="applied")) == []
+        assert len(ids(due.acme.key().get(path, state="pending"))) == 2
+        assert ids(due.acme.key().get(path, state="applied")) == []
 
-    def test_due_windows_are_listed_among_the_freezes_by_their_start(
-        self, acme: Tenant, schedule: Schedule, web: WatchedBranch, due_id: str
-    ) -> None:
+    def test_due_windows_are_listed_among_the_freezes_by_their_start(self, due: DueWindow) -> None:
         def freeze(minutes: int) -> str:
             return factories.freeze(
-                acme.session, acme.organization, [web], started_at=factories.now() - minutes * MINUTE
+                due.session, due.acme.organization, [due.web], started_at=factories.now() - minutes * MINUTE
             ).id
 
-        expected = [freeze(5), due_id, freeze(15), id_of_freeze(open_window(acme.session, schedule, 20 * MINUTE).id)]
+        expected = [
+            freeze(5),
+            due.id,
+            freeze(15),
+            id_of_freeze(open_window(due.session, due.schedule, 20 * MINUTE).id),
+        ]
         expected.append(freeze(25))
         for limit in (1, 2, 3, 5, 50):
-            assert [row["id"] for row in through_pages(acme.key(), "/v1/freezes", limit=limit)] == expected
+            assert [row["id"] for row in through_pages(due.acme.key(), "/v1/freezes", limit=limit)] == expected
 
     @pytest.mark.parametrize(
         ("filters", "listed"),
@@ -158,79 +145,71 @@ class TestReaders:
         ids=str,
     )
     def test_filters_of_freezes_apply_to_due_windows(
-        self, acme: Tenant, due_id: str, filters: dict[str, str | float], *, listed: bool
+        self, due: DueWindow, filters: dict[str, str | float], *, listed: bool
     ) -> None:
         asked = {name: in_hours(value) if isinstance(value, float) else value for name, value in filters.items()}
-        assert ids(acme.key().get("/v1/freezes", **asked)) == ([due_id] if listed else [])
+        assert ids(due.acme.key().get("/v1/freezes", **asked)) == ([due.id] if listed else [])
 
-    def test_due_window_is_listed_by_its_schedule_and_branch(
-        self, acme: Tenant, schedule: Schedule, web: WatchedBranch, due_id: str
-    ) -> None:
-        other = factories.schedule(acme.session, acme.organization)
-        key = acme.key()
-        assert ids(key.get("/v1/freezes", scheduleId=schedule.id, branchId=web.id)) == [due_id]
+    def test_due_window_is_listed_by_its_schedule_and_branch(self, due: DueWindow) -> None:
+        other = factories.schedule(due.session, due.acme.organization)
+        key = due.acme.key()
+        assert ids(key.get("/v1/freezes", scheduleId=due.schedule.id, branchId=due.web.id)) == [due.id]
         assert ids(key.get("/v1/freezes", scheduleId=other.id)) == []
 
-    def test_open_ended_due_window_without_branches_is_listed(
-        self, acme: Tenant, schedule: Schedule, due_id: str
-    ) -> None:
-        schedule.scope = {"type": "glob", "patterns": ["other/*"]}
-        acme.session.flush()
-        assert ids(acme.key().get("/v1/freezes")) == [due_id]
-        assert [state["frozen"] for state in states(acme)] == [False] * 3
+    def test_open_ended_due_window_without_branches_is_listed(self, due: DueWindow) -> None:
+        due.schedule.scope = {"type": "glob", "patterns": ["other/*"]}
+        due.session.flush()
+        assert ids(due.acme.key().get("/v1/freezes")) == [due.id]
+        assert [state["frozen"] for state in states(due.acme)] == [False] * 3
 
-    def test_pull_request_is_blocked_by_a_due_window(
-        self, acme: Tenant, pull: PullRequest, due: Occurrence, due_id: str
-    ) -> None:
-        key = acme.key()
+    def test_pull_request_is_blocked_by_a_due_window(self, due: DueWindow, pull: PullRequest) -> None:
+        key = due.acme.key()
         listed = key.get("/v1/repos/acme%2Fweb/pulls").json()["data"]
         looked_up = key.get("/v1/pulls/lookup", ref=f"acme/web#{pull.number}").json()
         for shown in (*listed, looked_up):
-            assert (shown["verdict"], shown["freezeIds"]) == ("blocked", [due_id])
-            assert shown["nextChangeAt"] == text(due.ends_at)
-            assert due_id in shown["check"]["summary"]
-            assert f"frozen until {due.ends_at:%Y-%m-%d %H:%M} UTC" in shown["check"]["title"]
+            assert (shown["verdict"], shown["freezeIds"]) == ("blocked", [due.id])
+            assert shown["nextChangeAt"] == text(due.row.ends_at)
+            assert due.id in shown["check"]["summary"]
+            assert f"frozen until {due.row.ends_at:%Y-%m-%d %H:%M} UTC" in shown["check"]["title"]
         assert len(listed) == 1
 
-    def test_branches_and_repositories_of_a_due_window_are_frozen(
-        self, acme: Tenant, schedule: Schedule, web: WatchedBranch, due_id: str
-    ) -> None:
-        schedule.scope = {"type": "repositories", "repositories": ["acme/web"]}
-        acme.session.flush()
-        key = acme.key()
-        assert key.get(f"/v1/branches/{web.id}").json()["freezeIds"] == [due_id]
-        assert ids(key.get("/v1/branches", frozen=True)) == [web.id]
-        assert web.id not in ids(key.get("/v1/branches", frozen=False))
-        assert ids(key.get("/v1/repos", frozen=True)) == [web.repository_id]
+    def test_branches_and_repositories_of_a_due_window_are_frozen(self, due: DueWindow) -> None:
+        due.schedule.scope = {"type": "repositories", "repositories": ["acme/web"]}
+        due.session.flush()
+        key = due.acme.key()
+        assert key.get(f"/v1/branches/{due.web.id}").json()["freezeIds"] == [due.id]
+        assert ids(key.get("/v1/branches", frozen=True)) == [due.web.id]
+        assert due.web.id not in ids(key.get("/v1/branches", frozen=False))
+        assert ids(key.get("/v1/repos", frozen=True)) == [due.web.repository_id]
         assert key.get("/v1/repos/acme%2Fweb").json()["frozen"] is True
 
-    def test_scope_preview_and_overview_count_due_windows(self, acme: Tenant, web: WatchedBranch, due_id: str) -> None:
-        freeze = factories.freeze(acme.session, acme.organization, [web])
-        preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
+    def test_scope_preview_and_overview_count_due_windows(self, due: DueWindow) -> None:
+        freeze = factories.freeze(due.session, due.acme.organization, [due.web])
+        preview = due.acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
         assert (preview["branchCount"], preview["frozenBranchCount"]) == (2, 2)
-        overview = acme.person("viewer").get("/v1/overview").json()
+        overview = due.acme.person("viewer").get("/v1/overview").json()
         assert overview["freezes"]["inForce"] == 2
-        assert {one["id"] for one in overview["freezes"]["newest"]} == {freeze.id, due_id}
+        assert {one["id"] for one in overview["freezes"]["newest"]} == {freeze.id, due.id}
         assert overview["branches"] == {"watched": 2, "frozen": 2}
 
-    def test_lift_preview_counts_due_windows(self, acme: Tenant, web: WatchedBranch, due_id: str) -> None:
-        freeze = factories.freeze(acme.session, acme.organization, [web], reason="One of them")
-        of_due = acme.key().get(f"/v1/freezes/{due_id}/lift-preview").json()
+    def test_lift_preview_counts_due_windows(self, due: DueWindow) -> None:
+        freeze = factories.freeze(due.session, due.acme.organization, [due.web], reason="One of them")
+        of_due = due.acme.key().get(f"/v1/freezes/{due.id}/lift-preview").json()
         assert (of_due["releasedBranchCount"], of_due["frozenBranchCount"]) == (1, 1)
         assert of_due["freezes"] == [{"freezeId": freeze.id, "reason": "One of them", "branchCount": 1}]
-        of_other = acme.key().get(f"/v1/freezes/{freeze.id}/lift-preview").json()
+        of_other = due.acme.key().get(f"/v1/freezes/{freeze.id}/lift-preview").json()
         assert (of_other["releasedBranchCount"], of_other["frozenBranchCount"]) == (0, 1)
-        assert [one["freezeId"] for one in of_other["freezes"]] == [due_id]
+        assert [one["freezeId"] for one in of_other["freezes"]] == [due.id]
 
-    def test_classic_branch_is_frozen_by_a_due_window(self, acme: Tenant, due: Occurrence) -> None:
+    def test_classic_branch_is_frozen_by_a_due_window(self, acme: Tenant, due: DueWindow) -> None:
         client = ClassicClient(acme.http, acme.key("freeze:read").token or "")
         shown = client.state()
         assert (shown["frozen"], shown["frozen_by"]) == (True, "Weekends")
-        assert shown["next_unfreeze_at"] == int(due.ends_at.timestamp())
+        assert shown["next_unfreeze_at"] == int(due.row.ends_at.timestamp())
 
-    def test_branch_of_a_due_window_stays_watched(self, acme: Tenant, web: WatchedBranch, due_id: str) -> None:
-        error = refusal(acme.person("admin").delete(f"/v1/branches/{web.id}"), 409, "already_frozen")
-        assert due_id in error["message"]
+    def test_branch_of_a_due_window_stays_watched(self, due: DueWindow) -> None:
+        error = refusal(due.acme.person("admin").delete(f"/v1/branches/{due.web.id}"), 409, "already_frozen")
+        assert due.id in error["message"]
 
 
 def test_due_window_freezes_from_its_first_instant_to_its_last(

@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
+from sqlalchemy.orm import Session
 
 from tests.handlers.callers import Caller, Tenant
 from tools.fake_github import FakeGitHub
@@ -27,6 +28,10 @@ class ConnectionFixture:
     tenant: Tenant
     host: FakeGitHub
     admin: Caller
+
+    @property
+    def session(self) -> Session:
+        return self.tenant.session
 
     def address(self, who: Caller | None = None) -> str:
         """Request GitHub's address."""

@@ -47,13 +47,13 @@ class Visitor:
 
 
 @pytest.fixture
-def visit(connection: ConnectionFixture, session: Session, http: httpx.Client) -> Any:
+def visit(connection: ConnectionFixture, http: httpx.Client) -> Any:
     def visit(role: str = "admin", *, signed_in: bool = True) -> Visitor:
-        person = factories.user(session, role.title())
-        factories.membership(session, connection.tenant.organization, person, role)
+        person = factories.user(connection.session, role.title())
+        factories.membership(connection.session, connection.tenant.organization, person, role)
         token = new_session_token()
-        factories.login(session, person, connection.tenant.organization, token_hash=token_hash(token))
-        caller = Caller(http, factories.session_token(session, person, connection.tenant.organization))
+        factories.login(connection.session, person, connection.tenant.organization, token_hash=token_hash(token))
+        caller = Caller(http, factories.session_token(connection.session, person, connection.tenant.organization))
         return Visitor(http, caller, {"session": token} if signed_in else {})
 
     return visit
@@ -75,25 +75,25 @@ def wanted(query: dict[str, Any]) -> dict[str, Any]:
 
 class TestInstalledPage:
     def test_installed_page_shows_the_account_and_changes_nothing(
-        self, connection: ConnectionFixture, visit: Any, session: Session
+        self, connection: ConnectionFixture, visit: Any
     ) -> None:
         ada = visit()
         page = ada.look(wanted(back(connection, ada)))
         assert page.status_code == 200, page.text
         assert "<strong>Acme</strong>" in page.text
-        assert claimed(session) == 0
+        assert claimed(connection.session) == 0
         assert page.headers["referrer-policy"] == "no-referrer"
         assert page.headers["cache-control"] == "no-store"
 
     def test_installed_page_claims_the_installation_by_its_form(
-        self, connection: ConnectionFixture, visit: Any, session: Session
+        self, connection: ConnectionFixture, visit: Any
     ) -> None:
         ada = visit()
         done = ada.send(ada.look(wanted(back(connection, ada))))
         assert done.status_code == 200, done.text
         assert "<h1>GitHub is connected</h1>" in done.text
         assert connection.tenant.audit() == ["installation.requested", "installation.claimed"]
-        assert claimed(session) == 1
+        assert claimed(connection.session) == 1
 
     def test_installed_page_redirects_to_sign_in_and_back(self, connection: ConnectionFixture, visit: Any) -> None:
         query = wanted(back(connection, visit()))
@@ -101,30 +101,24 @@ class TestInstalledPage:
         assert answer.status_code == 303
         assert answer.headers["location"].startswith("/sign-in?next=%2Finstalled%3F")
 
-    def test_installed_page_is_bound_to_the_requesting_person(
-        self, connection: ConnectionFixture, visit: Any, session: Session
-    ) -> None:
+    def test_installed_page_is_bound_to_the_requesting_person(self, connection: ConnectionFixture, visit: Any) -> None:
         query = wanted(back(connection, visit()))
         answer = visit("owner").look(query)
         assert answer.status_code == 404
         assert "given to someone else" in answer.text
 
-    def test_installed_page_requires_the_role_at_submission(
-        self, connection: ConnectionFixture, visit: Any, session: Session
-    ) -> None:
+    def test_installed_page_requires_the_role_at_submission(self, connection: ConnectionFixture, visit: Any) -> None:
         ada = visit()
         page = ada.look(wanted(back(connection, ada)))
-        session.execute(update(Membership).values(role="member"))
+        connection.session.execute(update(Membership).values(role="member"))
         assert ada.send(page).status_code == 403
-        assert claimed(session) == 0
+        assert claimed(connection.session) == 0
 
-    def test_installed_page_rejects_a_form_of_another_site(
-        self, connection: ConnectionFixture, visit: Any, session: Session
-    ) -> None:
+    def test_installed_page_rejects_a_form_of_another_site(self, connection: ConnectionFixture, visit: Any) -> None:
         ada = visit()
         page = ada.look(wanted(back(connection, ada)))
         assert ada.send(page, "https://evil.test").status_code == 403
-        assert claimed(session) == 0
+        assert claimed(connection.session) == 0
 
     def test_installed_page_accepts_its_form_once(self, connection: ConnectionFixture, visit: Any) -> None:
         ada = visit()
@@ -135,20 +129,20 @@ class TestInstalledPage:
         assert "This address has been used" in again.text
 
     def test_installed_page_connects_the_organization_of_the_request(
-        self, connection: ConnectionFixture, visit: Any, session: Session
+        self, connection: ConnectionFixture, visit: Any
     ) -> None:
         ada = visit()
         query = wanted(back(connection, ada))
-        person = session.get_one(User, ada.caller.get("/v1/me").json()["id"])
-        globex = factories.organization(session, "Globex")
-        factories.membership(session, globex, person, "owner")
-        session.execute(update(LoginSession).values(organization_id=globex.id))
+        person = connection.session.get_one(User, ada.caller.get("/v1/me").json()["id"])
+        globex = factories.organization(connection.session, "Globex")
+        factories.membership(connection.session, globex, person, "owner")
+        connection.session.execute(update(LoginSession).values(organization_id=globex.id))
         page = ada.look(query)
         assert "<strong>Acme</strong>" in page.text
         assert "connected to <strong>Acme</strong>" in " ".join(ada.send(page).text.split())
 
     def test_installed_page_refuses_a_person_who_is_no_owner_on_github(
-        self, connection: ConnectionFixture, visit: Any, session: Session
+        self, connection: ConnectionFixture, visit: Any
     ) -> None:
         ada = visit()
         query = {**wanted(back(connection, ada)), "code": connection.code("grace")}
@@ -156,7 +150,7 @@ class TestInstalledPage:
         answer = ada.send(ada.look(query))
         assert answer.status_code == 403
         assert "grace is not an owner of acme" in answer.text
-        assert claimed(session) == 0
+        assert claimed(connection.session) == 0
 
     def test_installed_page_explains_a_request_to_an_owner(self, visit: Any) -> None:
         answer = visit().look({"setup_action": "request", "state": "x", "code": "y"})
@@ -168,17 +162,17 @@ class TestInstalledPage:
 
     @pytest.mark.parametrize("number", ["x", "0", "1e3", "9" * 40])
     def test_installed_page_rejects_an_invalid_installation_id(
-        self, connection: ConnectionFixture, visit: Any, session: Session, number: str
+        self, connection: ConnectionFixture, visit: Any, number: str
     ) -> None:
         ada = visit()
         answer = ada.send(ada.look({**wanted(back(connection, ada)), "installation_id": number}))
         assert answer.status_code == 422
-        assert claimed(session) == 0
+        assert claimed(connection.session) == 0
 
 
 class TestInstallationStart:
     def test_installed_page_gives_an_administrator_the_install_url(
-        self, connection: ConnectionFixture, visit: Any, session: Session
+        self, connection: ConnectionFixture, visit: Any
     ) -> None:
         ada = visit()
         page = ada.look({})
@@ -190,9 +184,7 @@ class TestInstallationStart:
         assert "<h1>GitHub is connected</h1>" in ada.send(ada.look(query)).text
         assert "is connected to <strong>acme</strong>" in ada.look({}).text
 
-    def test_installed_page_shows_the_status_to_other_members(
-        self, connection: ConnectionFixture, visit: Any, session: Session
-    ) -> None:
+    def test_installed_page_shows_the_status_to_other_members(self, connection: ConnectionFixture, visit: Any) -> None:
         page = visit("member").look({})
         assert "Ask an administrator of the organisation to change this." in page.text
         assert "<button" not in page.text.partition("<main")[2].partition("</main>")[0]
@@ -202,16 +194,12 @@ class TestInstallationStart:
         assert member.send(member.look({}), do="install").status_code == 403
         assert connection.tenant.audit() == []
 
-    def test_installed_page_reports_a_removed_installation(
-        self, connection: ConnectionFixture, visit: Any, session: Session
-    ) -> None:
-        factories.installation(session, connection.tenant.organization, "acme", state="removed")
+    def test_installed_page_reports_a_removed_installation(self, connection: ConnectionFixture, visit: Any) -> None:
+        factories.installation(connection.session, connection.tenant.organization, "acme", state="removed")
         assert "was uninstalled" in visit().look({}).text
 
-    def test_installed_page_requires_an_organization(
-        self, connection: ConnectionFixture, visit: Any, session: Session
-    ) -> None:
+    def test_installed_page_requires_an_organization(self, connection: ConnectionFixture, visit: Any) -> None:
         ada = visit()
-        session.execute(update(LoginSession).values(organization_id=None))
+        connection.session.execute(update(LoginSession).values(organization_id=None))
         answer = ada.look({})
         assert (answer.status_code, "Create an organisation first" in answer.text) == (404, True)

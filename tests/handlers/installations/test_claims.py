@@ -34,7 +34,7 @@ def pointed(response: httpx.Response, path: str) -> None:
 
 class TestClaimInstallation:
     def test_claim_installation_assigns_the_installation_to_the_organization(
-        self, connection: ConnectionFixture, session: Session, wakeups: RecordedWakeups
+        self, connection: ConnectionFixture, wakeups: RecordedWakeups
     ) -> None:
         body = connection.install()
         answer = connection.claim(body)
@@ -49,28 +49,24 @@ class TestClaimInstallation:
             "missingPermissions": [],
             "settingsUrl": f"{settings}/{body['installationId']}",
         }
-        row = session.get_one(Installation, body["installationId"])
+        row = connection.session.get_one(Installation, body["installationId"])
         assert row.organization_id == connection.tenant.id
-        assert session.get_one(RepositorySync, row.id).due_at is not None
+        assert connection.session.get_one(RepositorySync, row.id).due_at is not None
         assert {"sync", "reconcile", "verify"} <= set(wakeups.sent)
         assert connection.tenant.audit() == ["installation.requested", "installation.claimed"]
 
-    def test_claim_installation_is_audited_with_the_github_login(
-        self, connection: ConnectionFixture, session: Session
-    ) -> None:
+    def test_claim_installation_is_audited_with_the_github_login(self, connection: ConnectionFixture) -> None:
         body = connection.install("grace")
         connection.claim(body)
-        [row] = session.scalars(select(AuditEntry).where(AuditEntry.action == "installation.claimed"))
+        [row] = connection.session.scalars(select(AuditEntry).where(AuditEntry.action == "installation.claimed"))
         assert row.target == {"type": "installation", "id": str(body["installationId"]), "name": "acme"}
         after = {"state": "active", "repositorySelection": "all"}
         assert (row.actor["name"], row.details) == ("Admin", {"provedBy": "grace", "before": None, "after": after})
 
-    def test_claim_installation_links_the_github_account_to_the_person(
-        self, connection: ConnectionFixture, session: Session
-    ) -> None:
+    def test_claim_installation_links_the_github_account_to_the_person(self, connection: ConnectionFixture) -> None:
         for login in ("grace", "grace", "ada"):
             assert connection.claim(connection.install(login)).status_code == 200
-            [row] = session.scalars(select(GitHubLink).execution_options(populate_existing=True))
+            [row] = connection.session.scalars(select(GitHubLink).execution_options(populate_existing=True))
             expected = (connection.host.world.logins[login].id, login)
             assert (row.account_id, row.login) == expected
 
@@ -79,13 +75,12 @@ class TestClaimInstallation:
         assert any(each.startswith("ghu_") for each in connection.host.oauth.issued)
         assert connection.host.oauth.tokens == set()
 
-    def test_claim_installation_stores_neither_state_nor_code_nor_token(
-        self, connection: ConnectionFixture, session: Session
-    ) -> None:
+    def test_claim_installation_stores_neither_state_nor_code_nor_token(self, connection: ConnectionFixture) -> None:
         body = connection.install()
         connection.claim(body)
         kept = "".join(
-            str(session.execute(text(f"SELECT t::text FROM {table} t")).all()) for table in Base.metadata.tables
+            str(connection.session.execute(text(f"SELECT t::text FROM {table} t")).all())
+            for table in Base.metadata.tables
         )
         assert [each for each in (body["state"], *connection.host.oauth.issued) if each in kept] == []
 
@@ -133,12 +128,12 @@ class TestClaimState:
         answers = at_once(*(lambda sent=sent: connection.claim(sent) for sent in bodies))
         assert sorted(answer.status_code for answer in answers) == [200, 422, 422]
 
-    def test_claim_state_expires_after_an_hour(
-        self, connection: ConnectionFixture, session: Session, later: Any
-    ) -> None:
-        person = factories.user(session)
-        factories.membership(session, connection.tenant.organization, person, "admin")
-        token = factories.session_token(session, person, connection.tenant.organization, ttl=timedelta(hours=2))
+    def test_claim_state_expires_after_an_hour(self, connection: ConnectionFixture, later: Any) -> None:
+        person = factories.user(connection.session)
+        factories.membership(connection.session, connection.tenant.organization, person, "admin")
+        token = factories.session_token(
+            connection.session, person, connection.tenant.organization, ttl=timedelta(hours=2)
+        )
         ada = Caller(connection.admin.http, token)
         body = connection.install(address=connection.address(ada))
         later(minutes=59)
@@ -155,13 +150,15 @@ class TestClaimState:
         pointed(connection.claim(connection.install(), globex.person("admin")), "/state")
 
     def test_claim_state_is_bound_to_one_organization_of_the_person(
-        self, connection: ConnectionFixture, globex: Tenant, session: Session
+        self, connection: ConnectionFixture, globex: Tenant
     ) -> None:
-        person = factories.user(session)
+        person = factories.user(connection.session)
         callers = []
         for tenant in (connection.tenant, globex):
-            factories.membership(session, tenant.organization, person, "admin")
-            callers.append(Caller(connection.admin.http, factories.session_token(session, person, tenant.organization)))
+            factories.membership(connection.session, tenant.organization, person, "admin")
+            callers.append(
+                Caller(connection.admin.http, factories.session_token(connection.session, person, tenant.organization))
+            )
         body = connection.install(address=connection.address(callers[0]))
         pointed(connection.claim(body, callers[1]), "/state")
         assert connection.claim({**body, "code": connection.code()}, callers[0]).status_code == 200
@@ -171,9 +168,9 @@ class TestClaimState:
         body = connection.install()
         pointed(connection.claim({**body, "state": tampered.format(body["state"])[:128]}), "/state")
 
-    def test_claim_state_of_another_purpose_is_rejected(self, connection: ConnectionFixture, session: Session) -> None:
+    def test_claim_state_of_another_purpose_is_rejected(self, connection: ConnectionFixture) -> None:
         body = connection.install()
-        session.execute(update(OneTimeToken).values(purpose="invitation"))
+        connection.session.execute(update(OneTimeToken).values(purpose="invitation"))
         pointed(connection.claim(body), "/state")
 
     def test_claim_state_survives_a_rejected_code(self, connection: ConnectionFixture) -> None:
@@ -228,24 +225,24 @@ class TestClaimProof:
         assert shown[0] == shown[1]
 
     def test_claim_of_an_installation_of_another_organization_is_refused(
-        self, connection: ConnectionFixture, globex: Tenant, session: Session
+        self, connection: ConnectionFixture, globex: Tenant
     ) -> None:
-        before = session.execute(text("SELECT i::text FROM installations i")).all()
+        before = connection.session.execute(text("SELECT i::text FROM installations i")).all()
         body = {**connection.install(), "installationId": globex.installation.id}
         refusal(connection.claim(body), 409, "installation_claimed_by_other_org")
-        assert session.execute(text("SELECT i::text FROM installations i")).all() == before
+        assert connection.session.execute(text("SELECT i::text FROM installations i")).all() == before
 
     def test_concurrent_claims_by_two_organizations_succeed_once(
-        self, connection: ConnectionFixture, globex: Tenant, session: Session
+        self, connection: ConnectionFixture, globex: Tenant
     ) -> None:
-        session.delete(globex.installation)
-        session.flush()
+        connection.session.delete(globex.installation)
+        connection.session.flush()
         connection.uninstall(globex.installation.id)
         body, rival = connection.install(), globex.person("admin")
         other = {**body, **connection.install(address=connection.address(rival)), "code": connection.code()}
         answers = at_once(lambda: connection.claim(body), lambda: connection.claim(other, rival))
         assert sorted(answer.status_code for answer in answers) == [200, 409]
-        [row] = session.scalars(select(Installation))
+        [row] = connection.session.scalars(select(Installation))
         assert row.organization_id == (connection.tenant.id if answers[0].status_code == 200 else globex.id)
 
     @pytest.mark.parametrize(
@@ -267,9 +264,9 @@ class TestClaimProof:
             connection.host.faults.clear(fault.id)
             assert connection.host.oauth.tokens == set()
 
-    def test_unowned_installation_can_be_claimed(self, connection: ConnectionFixture, session: Session) -> None:
+    def test_unowned_installation_can_be_claimed(self, connection: ConnectionFixture) -> None:
         body = connection.install()
-        factories.installation(session, None, "acme", id=body["installationId"])
+        factories.installation(connection.session, None, "acme", id=body["installationId"])
         assert connection.claim(body).status_code == 200
 
     def test_claim_is_refused_beside_an_active_installation(self, connection: ConnectionFixture) -> None:
@@ -281,34 +278,32 @@ class TestClaimProof:
 
 class TestReinstallation:
     def test_reinstallation_can_be_claimed_after_an_unreported_uninstallation(
-        self, connection: ConnectionFixture, session: Session
+        self, connection: ConnectionFixture
     ) -> None:
         first = connection.claim(connection.install()).json()["installationId"]
-        branch = factories.watched(session, connection.tenant.organization)
-        freeze = factories.freeze(session, connection.tenant.organization, [branch])
+        branch = factories.watched(connection.session, connection.tenant.organization)
+        freeze = factories.freeze(connection.session, connection.tenant.organization, [branch])
         connection.uninstall(first)
         second = connection.claim(connection.install())
         assert second.status_code == 200, second.text
-        states = {row.id: row.state for row in session.scalars(select(Installation))}
+        states = {row.id: row.state for row in connection.session.scalars(select(Installation))}
         assert states == {first: "removed", second.json()["installationId"]: "active"}
-        session.expire_all()
-        assert session.get_one(Freeze, freeze.id).end_reason == "installation_removed"
+        connection.session.expire_all()
+        assert connection.session.get_one(Freeze, freeze.id).end_reason == "installation_removed"
         assert connection.tenant.audit()[-3:] == ["installation.removed", "freeze.ended", "installation.claimed"]
-        assert session.scalars(select(AttentionItem)).all() == []
+        assert connection.session.scalars(select(AttentionItem)).all() == []
 
-    def test_organization_works_again_after_claiming_a_reinstallation(
-        self, connection: ConnectionFixture, session: Session
-    ) -> None:
+    def test_organization_works_again_after_claiming_a_reinstallation(self, connection: ConnectionFixture) -> None:
         first = connection.claim(connection.install()).json()["installationId"]
-        branch = factories.branch(session, connection.tenant.repository("web"))
+        branch = factories.branch(connection.session, connection.tenant.repository("web"))
         connection.uninstall(first)
-        session.execute(update(Installation).values(state="removed"))
+        connection.session.execute(update(Installation).values(state="removed"))
         refusal(connection.admin.post("/v1/freezes", EVERYTHING), 410, "installation_removed")
         refusal(connection.admin.post("/v1/repos/sync"), 410, "installation_removed")
         second = connection.claim(connection.install()).json()["installationId"]
         assert connection.admin.post("/v1/freezes", EVERYTHING).status_code == 201
-        session.expire_all()
-        assert session.get_one(Repository, branch.repository_id).installation_id == second
+        connection.session.expire_all()
+        assert connection.session.get_one(Repository, branch.repository_id).installation_id == second
 
     def test_install_url_and_claim_work_after_an_uninstallation(self, acme: Tenant, session: Session) -> None:
         session.execute(update(Installation).values(state="removed"))

@@ -4,7 +4,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session
 
 from models.installations import Installation
 from models.requests import IdempotencyKey
@@ -23,15 +22,13 @@ class TestGetInstallUrl:
         assert parts.path == "/apps/change-freeze/installations/new"
         assert len(dict(parse_qsl(parts.query))["state"]) * 6 >= 256
 
-    def test_install_url_is_new_each_time_except_under_the_same_key(
-        self, connection: ConnectionFixture, session: Session
-    ) -> None:
+    def test_install_url_is_new_each_time_except_under_the_same_key(self, connection: ConnectionFixture) -> None:
         headers = {"Idempotency-Key": "one"}
         once, again = (connection.admin.send("GET", URL, headers=headers) for _ in range(2))
         assert once.json() == again.json()
         assert again.headers["Idempotency-Replayed"] == "true"
         assert connection.address() != once.json()["url"]
-        [kept] = session.scalars(select(IdempotencyKey))
+        [kept] = connection.session.scalars(select(IdempotencyKey))
         assert kept.secret
 
     def test_get_install_url_is_audited(self, connection: ConnectionFixture) -> None:
@@ -40,9 +37,7 @@ class TestGetInstallUrl:
 
 
 class TestGetInstallationStatus:
-    def test_installation_status_goes_from_none_to_removed(
-        self, connection: ConnectionFixture, session: Session, later: Any
-    ) -> None:
+    def test_installation_status_goes_from_none_to_removed(self, connection: ConnectionFixture, later: Any) -> None:
         viewer = connection.tenant.person("viewer")
         assert viewer.get(STATUS).json() == {"state": "none", "installation": None, "pendingUntil": None}
         address = connection.admin.get(URL).json()
@@ -51,7 +46,7 @@ class TestGetInstallationStatus:
         claimed = connection.claim(connection.install(address=address["url"])).json()
         assert viewer.get(STATUS).json() == {"state": "active", "installation": claimed, "pendingUntil": None}
         for state in ("suspended", "removed"):
-            session.execute(update(Installation).values(state=state))
+            connection.session.execute(update(Installation).values(state=state))
             shown = viewer.get(STATUS).json()
             assert (shown["state"], shown["installation"]["state"]) == (state, state)
             address = shown["installation"]["settingsUrl"]
@@ -63,10 +58,10 @@ class TestGetInstallationStatus:
             )
 
     def test_installation_status_is_pending_until_the_install_url_expires(
-        self, connection: ConnectionFixture, session: Session, later: Any
+        self, connection: ConnectionFixture, later: Any
     ) -> None:
         claimed = connection.claim(connection.install()).json()["installationId"]
-        session.execute(update(Installation).values(state="removed"))
+        connection.session.execute(update(Installation).values(state="removed"))
         connection.address()
         shown = connection.tenant.key("repo:read").get(STATUS).json()
         assert (shown["state"], shown["installation"]["installationId"]) == ("pending", claimed)
@@ -101,9 +96,7 @@ class TestGetOnboarding:
         acme.session.flush()
         assert viewer.get(ONBOARDING).json()["nextStep"] == "organization"
 
-    def test_onboarding_advances_with_each_completed_step(
-        self, connection: ConnectionFixture, session: Session
-    ) -> None:
+    def test_onboarding_advances_with_each_completed_step(self, connection: ConnectionFixture) -> None:
         viewer = connection.tenant.person("viewer")
 
         def next_step() -> tuple[str | None, str | None]:
@@ -120,15 +113,15 @@ class TestGetOnboarding:
         repository = connection.tenant.repository("web", enabled=False)
         assert next_step() == ("repositories", "enable_repositories")
         repository.enabled = True
-        session.flush()
+        connection.session.flush()
         assert next_step() == ("branches", "watch_branch")
-        branch = factories.branch(session, repository)
+        branch = factories.branch(connection.session, repository)
         assert next_step() == ("enforcement", "setup_enforcement")
-        factories.branch_enforcement(session, branch, "amber")
+        factories.branch_enforcement(connection.session, branch, "amber")
         assert next_step() == ("first_freeze", "create_freeze")
         assert connection.admin.post("/v1/freezes", EVERYTHING).status_code == 201
         assert next_step() == (None, None)
-        session.execute(update(Installation).values(state="removed"))
+        connection.session.execute(update(Installation).values(state="removed"))
         assert next_step() == ("installation", "get_install_url")
 
     def test_onboarding_names_existing_operations(self, connection: ConnectionFixture) -> None:

@@ -22,7 +22,7 @@ def client(session: Session, http: httpx.Client, redis: Any) -> Client:
     row = OAuthClient(client_id=CLIENT_ID, document=DOCUMENT, fetched_at=now, fresh_until=now + timedelta(days=1000))
     session.add(row)
     session.flush()
-    return Client(http)
+    return Client(http, session)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
+from sqlalchemy.orm import Session
 
 from tests import factories
 from tests.handlers.callers import Caller
@@ -55,6 +56,7 @@ class Client:
     """A client without a secret."""
 
     http: httpx.Client
+    session: Session
 
     def preview(self, query: str) -> httpx.Response:
         return self.http.post(PREVIEW, json={"query": query})

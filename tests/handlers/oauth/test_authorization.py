@@ -127,36 +127,34 @@ class TestPreview:
         shown = client.preview(f"{query_of()}&state=another").json()
         assert answer_of(shown["location"]).keys() == {"error", "error_description", "iss"}
 
-    def test_blocked_client_is_refused(self, session: Session, client: Client) -> None:
-        session.get_one(OAuthClient, CLIENT_ID).blocked_at = factories.now()
-        session.flush()
+    def test_blocked_client_is_refused(self, client: Client) -> None:
+        client.session.get_one(OAuthClient, CLIENT_ID).blocked_at = factories.now()
+        client.session.flush()
         assert "blocked" in refusal(client.preview(query_of()), 400, "invalid_parameter")["message"]
 
-    def test_stale_document_of_an_unreachable_client_is_not_used(
-        self, session: Session, client: Client, later: Any
-    ) -> None:
+    def test_stale_document_of_an_unreachable_client_is_not_used(self, client: Client, later: Any) -> None:
         later(days=1001)
         refusal(client.preview(query_of()), 400, "invalid_parameter")
-        row = session.get_one(OAuthClient, CLIENT_ID, populate_existing=True)
+        row = client.session.get_one(OAuthClient, CLIENT_ID, populate_existing=True)
         assert row.document == DOCUMENT, "a failure is kept"
 
-    def test_document_is_used_for_some_days_while_it_cannot_be_fetched(
-        self, session: Session, client: Client, later: Any
-    ) -> None:
-        row = session.get_one(OAuthClient, CLIENT_ID)
+    def test_document_is_used_for_some_days_while_it_cannot_be_fetched(self, client: Client, later: Any) -> None:
+        row = client.session.get_one(OAuthClient, CLIENT_ID)
         row.fresh_until = factories.now()
-        session.flush()
+        client.session.flush()
         for days in (1, 28):
             later(days=days)
             assert client.preview(query_of()).json()["consent"]["clientName"] == "Example Client"
         later(days=2)
         refusal(client.preview(query_of()), 400, "invalid_parameter")
 
-    def test_failures_of_a_network_keep_it_from_unknown_clients_alone(self, session: Session, client: Client) -> None:
+    def test_failures_of_a_network_keep_it_from_unknown_clients_alone(self, client: Client) -> None:
         for _ in range(29):
-            session.add(ThrottledAttempt(kind="client_document_address", subject="127.0.0.1", at=factories.now()))
-        session.get_one(OAuthClient, CLIENT_ID).fresh_until = factories.now()
-        session.flush()
+            client.session.add(
+                ThrottledAttempt(kind="client_document_address", subject="127.0.0.1", at=factories.now())
+            )
+        client.session.get_one(OAuthClient, CLIENT_ID).fresh_until = factories.now()
+        client.session.flush()
         unknown = query_of(client_id="https://10.0.0.1/metadata.json")
         refusal(client.preview(unknown), 400, "invalid_parameter")
         refusal(client.preview(unknown), 429, "rate_limited")
@@ -172,7 +170,7 @@ class TestPreview:
 
         monkeypatch.setattr(ClientDocuments, "fetch", fetch)
         monkeypatch.setitem(throttle.LIMITS, "client_document", throttle.Limit(account=2, address=1000))
-        client = Client(http)
+        client = Client(http, session)
         for number in range(9):
             wrong = f"https://client.example/{number}.json"
             refusal(client.preview(query_of(client_id=wrong)), 400, "invalid_parameter")
@@ -234,13 +232,11 @@ class TestDecide:
         assert location.isprintable()
         assert location.isascii()
 
-    def test_denial_redirects_with_an_error_and_grants_nothing(
-        self, session: Session, client: Client, person: Caller
-    ) -> None:
+    def test_denial_redirects_with_an_error_and_grants_nothing(self, client: Client, person: Caller) -> None:
         answer = answer_of(decide(person, None, decision="deny").json()["location"])
         assert answer.pop("error_description")
         assert answer == {"error": "access_denied", "state": "a state", "iss": ISSUER}
-        assert grants(session) == []
+        assert grants(client.session) == []
 
     @pytest.mark.parametrize(
         ("ticked", "granted"),
@@ -273,11 +269,11 @@ class TestDecide:
         assert grants(acme.session) == []
 
     def test_approval_is_for_the_chosen_organization_not_the_active_one(
-        self, session: Session, client: Client, person: Caller, ada: User, globex: Tenant
+        self, client: Client, person: Caller, ada: User, globex: Tenant
     ) -> None:
-        factories.membership(session, globex.organization, ada, "viewer")
+        factories.membership(client.session, globex.organization, ada, "viewer")
         decide(person, globex.id)
-        assert [grant.organization_id for grant in grants(session)] == [globex.id]
+        assert [grant.organization_id for grant in grants(client.session)] == [globex.id]
 
     @pytest.mark.parametrize(
         "query",

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session
 
 from integrations.client_documents import ClientDocuments, FetchedDocument
 from models.oauth import OAuthClient, OAuthGrant
@@ -20,11 +19,11 @@ NEW_REDIRECT = "https://client.example/new"
 
 
 @pytest.fixture
-def publish(session: Session, client: Client) -> Callable[..., None]:
+def publish(client: Client) -> Callable[..., None]:
     """Return what changes the document of the client, which we have just fetched again."""
 
     def change(**members: Any) -> None:
-        session.execute(update(OAuthClient).values(document={**DOCUMENT, **members}))
+        client.session.execute(update(OAuthClient).values(document={**DOCUMENT, **members}))
 
     return change
 
@@ -82,7 +81,7 @@ class TestSeveralWindows:
         assert client.redeem(code).status_code == 200
 
     def test_new_client_is_stored_once_when_two_windows_bring_it_along(
-        self, session: Session, client: Client, monkeypatch: pytest.MonkeyPatch
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         new = "https://new.example/metadata.json"
         body = f'{{"client_id": "{new}", "client_name": "New", "redirect_uris": ["{NEW_REDIRECT}"]}}'.encode()
@@ -96,7 +95,7 @@ class TestSeveralWindows:
         query = query_of(client_id=new, redirect_uri=NEW_REDIRECT)
         answers = at_once(*[lambda: client.preview(query)] * 2)
         assert [answer.json()["consent"]["clientName"] for answer in answers] == ["New", "New"]
-        assert session.get_one(OAuthClient, new).document is not None
+        assert client.session.get_one(OAuthClient, new).document is not None
 
 
 class TestChangedPerson:
@@ -142,10 +141,10 @@ def test_refresh_with_scopes_beyond_the_connection_is_refused(
     assert client.refresh(tokens["refresh_token"]).status_code == 200, "the attempt spends nothing"
 
 
-def test_client_id_of_another_document_is_not_served(client: Client, session: Session) -> None:
+def test_client_id_of_another_document_is_not_served(client: Client) -> None:
     """The document was copied from another client: it names that one."""
     copied = "https://evil.example/metadata.json"
-    fresh_until = session.get_one(OAuthClient, CLIENT_ID).fresh_until
-    session.add(OAuthClient(client_id=copied, document=DOCUMENT, fresh_until=fresh_until))
-    session.flush()
+    fresh_until = client.session.get_one(OAuthClient, CLIENT_ID).fresh_until
+    client.session.add(OAuthClient(client_id=copied, document=DOCUMENT, fresh_until=fresh_until))
+    client.session.flush()
     refusal(client.preview(query_of(client_id=copied)), 400, "invalid_parameter")

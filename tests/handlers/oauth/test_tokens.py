@@ -54,7 +54,7 @@ def tokens(client: Client, code: str) -> dict[str, Any]:
 
 class TestCodes:
     def test_code_gives_an_access_token_of_the_grant_and_a_refresh_token(
-        self, session: Session, client: Client, code: str, ada: User, acme: Tenant
+        self, client: Client, code: str, ada: User, acme: Tenant
     ) -> None:
         response = client.redeem(code)
         assert (response.headers["Cache-Control"], response.headers["Access-Control-Allow-Origin"]) == ("no-store", "*")
@@ -65,29 +65,27 @@ class TestCodes:
         assert jwt.get_unverified_header(tokens["access_token"])["typ"] == "at+jwt"
         claims = jwt.decode(tokens["access_token"], options={"verify_signature": False})
         assert claims["exp"] - claims["iat"] == 3600
-        grant = grant_of(session)
+        grant = grant_of(client.session)
         wanted = (factories.ISSUER, RESOURCE, ada.id, acme.id, CLIENT_ID, grant.id, "freeze:read freeze:write")
         assert tuple(claims[name] for name in ("iss", "aud", "sub", "org", "client_id", "gid", "scope")) == wanted
-        row = session.scalars(select(OAuthRefreshToken)).one()
+        row = client.session.scalars(select(OAuthRefreshToken)).one()
         assert row.token_hash == token_hash(tokens["refresh_token"])
         assert grant.last_used_at is not None
 
     def test_second_use_of_a_code_ends_the_connection_for_good(
-        self, session: Session, client: Client, code: str, tokens: dict[str, Any]
+        self, client: Client, code: str, tokens: dict[str, Any]
     ) -> None:
         assert entry(client.http, tokens["access_token"]).status_code == 200
         assert error_of(client.redeem(code)) == "invalid_grant"
-        assert grant_of(session).revoked_why == "code_reused"
+        assert grant_of(client.session).revoked_why == "code_reused"
         assert entry(client.http, tokens["access_token"]).status_code == 401
         assert error_of(client.refresh(tokens["refresh_token"])) == "invalid_grant"
-        assert ended_because(session) == [("system", "code_reused")]
+        assert ended_because(client.session) == [("system", "code_reused")]
 
-    def test_code_gives_tokens_once_when_sent_at_the_same_moment(
-        self, session: Session, client: Client, code: str
-    ) -> None:
+    def test_code_gives_tokens_once_when_sent_at_the_same_moment(self, client: Client, code: str) -> None:
         answers = at_once(*[lambda: client.redeem(code)] * 4)
         assert sorted(answer.status_code for answer in answers) == [200, 400, 400, 400]
-        assert grant_of(session).revoked_why == "code_reused"
+        assert grant_of(client.session).revoked_why == "code_reused"
 
     @pytest.mark.parametrize(
         "changes",
@@ -99,31 +97,27 @@ class TestCodes:
         ],
         ids=str,
     )
-    def test_code_is_spent_by_an_attempt_that_fails(
-        self, session: Session, client: Client, code: str, changes: dict[str, str]
-    ) -> None:
+    def test_code_is_spent_by_an_attempt_that_fails(self, client: Client, code: str, changes: dict[str, str]) -> None:
         assert error_of(client.redeem(code, **changes)) == "invalid_grant"
         assert error_of(client.redeem(code)) == "invalid_grant"
-        assert grant_of(session).revoked_why == "code_reused"
+        assert grant_of(client.session).revoked_why == "code_reused"
 
     def test_code_request_without_a_parameter_is_invalid_and_spends_nothing(self, client: Client, code: str) -> None:
         for name in ("code_verifier", "redirect_uri", "client_id", "grant_type", "code"):
             assert error_of(client.redeem(code, **{name: None})) == "invalid_request"
         assert client.redeem(code).status_code == 200
 
-    def test_code_of_another_client_is_refused_and_stays_valid(
-        self, session: Session, client: Client, code: str
-    ) -> None:
+    def test_code_of_another_client_is_refused_and_stays_valid(self, client: Client, code: str) -> None:
         other = "https://other.example/m"
-        session.add(OAuthClient(client_id=other))
-        session.flush()
+        client.session.add(OAuthClient(client_id=other))
+        client.session.flush()
         assert error_of(client.redeem(code, client_id=other)) == "invalid_grant"
         assert client.redeem(code).status_code == 200
 
-    def test_unknown_or_blocked_client_is_401(self, session: Session, client: Client, code: str) -> None:
+    def test_unknown_or_blocked_client_is_401(self, client: Client, code: str) -> None:
         assert error_of(client.redeem(code, client_id="https://unknown.example/m"), 401) == "invalid_client"
-        session.get_one(OAuthClient, CLIENT_ID).blocked_at = factories.now()
-        session.flush()
+        client.session.get_one(OAuthClient, CLIENT_ID).blocked_at = factories.now()
+        client.session.flush()
         assert error_of(client.redeem(code), 401) == "invalid_client"
 
     def test_code_expires_after_a_minute(self, client: Client, code: str, later: Later) -> None:
@@ -157,17 +151,15 @@ class TestCodes:
     def test_other_grant_types_are_unsupported(self, client: Client, grant_type: str) -> None:
         assert error_of(client.token(grant_type=grant_type, code="x")) == "unsupported_grant_type"
 
-    def test_client_that_uses_no_refresh_tokens_gets_none(self, session: Session, client: Client, code: str) -> None:
-        row = session.get_one(OAuthClient, CLIENT_ID)
+    def test_client_that_uses_no_refresh_tokens_gets_none(self, client: Client, code: str) -> None:
+        row = client.session.get_one(OAuthClient, CLIENT_ID)
         row.document = {**(row.document or {}), "grant_types": ["authorization_code"]}
-        session.flush()
+        client.session.flush()
         assert "refresh_token" not in client.redeem(code).json()
 
 
 class TestRefreshTokens:
-    def test_refresh_token_is_replaced_by_its_use(
-        self, session: Session, client: Client, tokens: dict[str, Any]
-    ) -> None:
+    def test_refresh_token_is_replaced_by_its_use(self, client: Client, tokens: dict[str, Any]) -> None:
         renewed = client.refresh(tokens["refresh_token"])
         assert renewed.status_code == 200
         assert renewed.json()["refresh_token"] != tokens["refresh_token"]
@@ -187,17 +179,17 @@ class TestRefreshTokens:
         assert {client.refresh(pair["refresh_token"]).status_code for pair in pairs} == {200}
 
     def test_reuse_after_the_grace_ends_the_connection_for_good(
-        self, session: Session, client: Client, tokens: dict[str, Any], later: Later
+        self, client: Client, tokens: dict[str, Any], later: Later
     ) -> None:
         renewed = client.refresh(tokens["refresh_token"]).json()
         later(seconds=60)
         assert client.refresh(tokens["refresh_token"]).status_code == 200
         later(seconds=61)
         assert error_of(client.refresh(tokens["refresh_token"])) == "invalid_grant"
-        assert grant_of(session).revoked_why == "refresh_token_reused"
+        assert grant_of(client.session).revoked_why == "refresh_token_reused"
         assert entry(client.http, renewed["access_token"]).status_code == 401
         assert error_of(client.refresh(renewed["refresh_token"])) == "invalid_grant"
-        assert ended_because(session) == [("system", "refresh_token_reused")]
+        assert ended_because(client.session) == [("system", "refresh_token_reused")]
 
     def test_refresh_can_narrow_the_scopes_and_not_widen_them(self, client: Client, tokens: dict[str, Any]) -> None:
         narrow = client.refresh(tokens["refresh_token"], scope="freeze:read").json()
@@ -207,11 +199,11 @@ class TestRefreshTokens:
         assert wide.json()["scope"] == "freeze:read freeze:write"
 
     def test_refresh_is_refused_to_another_client_or_for_another_resource(
-        self, session: Session, client: Client, tokens: dict[str, Any]
+        self, client: Client, tokens: dict[str, Any]
     ) -> None:
         other = "https://other.example/m"
-        session.add(OAuthClient(client_id=other))
-        session.flush()
+        client.session.add(OAuthClient(client_id=other))
+        client.session.flush()
         assert error_of(client.refresh(tokens["refresh_token"], client_id=other)) == "invalid_grant"
         refused = client.refresh(tokens["refresh_token"], resource="https://evil.example/mcp")
         assert error_of(refused) == "invalid_target"
@@ -231,7 +223,7 @@ class TestRefreshTokens:
         assert error_of(client.refresh(tokens["refresh_token"])) == "invalid_grant"
 
     def test_connection_ends_after_ninety_days_however_it_is_used(
-        self, session: Session, client: Client, tokens: dict[str, Any], later: Later
+        self, client: Client, tokens: dict[str, Any], later: Later
     ) -> None:
         for _ in range(3):
             later(days=29, hours=23)
@@ -252,29 +244,25 @@ class TestRefreshTokens:
 
 class TestRevoke:
     @pytest.mark.parametrize("kind", ["refresh_token", "access_token"])
-    def test_revoking_either_token_ends_the_connection(
-        self, session: Session, client: Client, tokens: dict[str, Any], kind: str
-    ) -> None:
+    def test_revoking_either_token_ends_the_connection(self, client: Client, tokens: dict[str, Any], kind: str) -> None:
         response = client.revoke(tokens[kind], token_type_hint="refresh_token")
         assert (response.status_code, response.content) == (200, b"")
         assert response.headers["Access-Control-Allow-Origin"] == "*"
         assert entry(client.http, tokens["access_token"]).status_code == 401
         assert error_of(client.refresh(tokens["refresh_token"])) == "invalid_grant"
-        assert ended_because(session) == [("user", "by_client")]
+        assert ended_because(client.session) == [("user", "by_client")]
         assert client.revoke(tokens[kind]).status_code == 200
 
-    def test_token_that_is_unknown_or_another_clients_is_no_error(
-        self, session: Session, client: Client, tokens: dict[str, Any]
-    ) -> None:
+    def test_token_that_is_unknown_or_another_clients_is_no_error(self, client: Client, tokens: dict[str, Any]) -> None:
         for token in ("nonsense", "a.b.c", tokens["access_token"][:-10], tokens["refresh_token"][:-1]):
             assert client.revoke(token).status_code == 200
         assert client.revoke(tokens["refresh_token"], client_id="https://other.example/m").status_code == 200
-        assert grant_of(session).revoked_at is None
+        assert grant_of(client.session).revoked_at is None
 
     def test_revocation_needs_a_token(self, client: Client) -> None:
         assert error_of(client.revoke("")) == "invalid_request"
 
-    def test_session_token_is_not_revoked_here(self, session: Session, client: Client, person: Caller) -> None:
+    def test_session_token_is_not_revoked_here(self, client: Client, person: Caller) -> None:
         assert person.token is not None
         assert client.revoke(person.token).status_code == 200
         assert person.get("/api/auth/connections").status_code == 200

@@ -17,7 +17,7 @@ def client_with(acme: Tenant) -> Callable[..., ClassicClient]:
     def make(*scopes: str) -> ClassicClient:
         token = acme.key(*scopes).token
         assert token is not None
-        return ClassicClient(acme.http, token)
+        return ClassicClient(acme, token)
 
     return make
 

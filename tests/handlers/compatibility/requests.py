@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from sqlalchemy.orm import Session
+
+from tests.handlers.callers import Tenant
 
 PREFIX = "/api/compat/v1"
 FORM = "application/x-www-form-urlencoded"
@@ -13,8 +16,16 @@ FORM = "application/x-www-form-urlencoded"
 class ClassicClient:
     """A client that sends its token in the query, and what it sends byte for byte."""
 
-    http: httpx.Client
+    acme: Tenant
     token: str
+
+    @property
+    def http(self) -> httpx.Client:
+        return self.acme.http
+
+    @property
+    def session(self) -> Session:
+        return self.acme.session
 
     def address(self, path: str) -> str:
         return f"{PREFIX}{path}?access_token={self.token}"

@@ -3,25 +3,23 @@
 from datetime import timedelta
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from services.compatibility import accounts
 from tests import factories
-from tests.handlers.callers import Tenant
 from tests.handlers.compatibility.requests import ClassicClient, shown
 
 HOUR = timedelta(hours=1)
 
 
 def test_list_has_every_watched_branch_of_enabled_repositories(
-    client: ClassicClient, acme: Tenant, repository: Repository, web: WatchedBranch, api: WatchedBranch
+    client: ClassicClient, repository: Repository, web: WatchedBranch, api: WatchedBranch
 ) -> None:
-    release = factories.branch(acme.session, repository, "release/1.2")
-    factories.branch(acme.session, repository, "old", unwatched_at=factories.now())
-    factories.branch(acme.session, acme.repository("off", enabled=False))
-    factories.branch(acme.session, factories.repository(acme.session, acme.organization, "other/web"))
-    factories.freeze(acme.session, acme.organization, [release])
+    release = factories.branch(client.session, repository, "release/1.2")
+    factories.branch(client.session, repository, "old", unwatched_at=factories.now())
+    factories.branch(client.session, client.acme.repository("off", enabled=False))
+    factories.branch(client.session, factories.repository(client.session, client.acme.organization, "other/web"))
+    factories.freeze(client.session, client.acme.organization, [release])
     answer = shown(client.get("/branches/ACME/"))
     assert [(one["name"], one["branch"]) for one in answer["frozen"]] == [("web (release/1.2)", "release/1.2")]
     assert [one["name"] for one in answer["unfrozen"]] == ["api", "web (main)"]
@@ -31,13 +29,13 @@ def test_list_has_every_watched_branch_of_enabled_repositories(
 
 
 def test_list_and_branch_agree_on_the_next_changes(
-    client: ClassicClient, acme: Tenant, web: WatchedBranch, api: WatchedBranch
+    client: ClassicClient, web: WatchedBranch, api: WatchedBranch
 ) -> None:
     now = factories.now().replace(microsecond=0)
-    schedule = factories.schedule(acme.session, acme.organization)
+    schedule = factories.schedule(client.session, client.acme.organization)
     for start, end in ((2, 3), (3, 5), (9, 10)):
-        factories.occurrence(acme.session, schedule, starts_at=now + start * HOUR, ends_at=now + end * HOUR)
-    factories.freeze(acme.session, acme.organization, [api], ends_at=now + 2 * HOUR)
+        factories.occurrence(client.session, schedule, starts_at=now + start * HOUR, ends_at=now + end * HOUR)
+    factories.freeze(client.session, client.acme.organization, [api], ends_at=now + 2 * HOUR)
     expected = {
         "next_freeze_at": int((now + 2 * HOUR).timestamp()),
         "next_unfreeze_at": int((now + 5 * HOUR).timestamp()),
@@ -49,19 +47,19 @@ def test_list_and_branch_agree_on_the_next_changes(
         assert {key: listed[0][key] for key in expected} == expected
 
 
-def test_open_ended_freeze_has_no_end(client: ClassicClient, acme: Tenant, web: WatchedBranch) -> None:
-    factories.occurrence(acme.session, factories.schedule(acme.session, acme.organization))
-    factories.freeze(acme.session, acme.organization, [web])
+def test_open_ended_freeze_has_no_end(client: ClassicClient, web: WatchedBranch) -> None:
+    factories.occurrence(client.session, factories.schedule(client.session, client.acme.organization))
+    factories.freeze(client.session, client.acme.organization, [web])
     state = client.state()
     assert state["next_unfreeze_at"] is None
     assert isinstance(state["next_freeze_at"], int)
 
 
 def test_former_account_is_followed_while_no_repository_has_it(
-    client: ClassicClient, session: Session, repository: Repository, web: WatchedBranch
+    client: ClassicClient, repository: Repository, web: WatchedBranch
 ) -> None:
     repository.owner = "acme-inc"
-    session.flush()
+    client.session.flush()
     assert [one["name"] for one in shown(client.get("/branches/acme"))["unfrozen"]] == ["web"]
     assert client.state()["organization"] == "acme-inc"
 

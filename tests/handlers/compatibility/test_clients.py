@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.callers import Tenant
 from tests.handlers.compatibility.requests import PREFIX, ClassicClient, shown
 from tests.handlers.freezes.requests import in_hours
 from tools.fake_github import FakeGitHub
@@ -48,7 +47,7 @@ def test_rollout_watcher_is_answered_200_without_content_type(client: ClassicCli
         assert answer["note"] == ("Rollout phase is Paused" if frozen else None)
 
 
-def test_status_board_reads_five_branches_at_once(client: ClassicClient, acme: Tenant, web: WatchedBranch) -> None:
+def test_status_board_reads_five_branches_at_once(client: ClassicClient, web: WatchedBranch) -> None:
     client.change(b"frozen=true&user_name=ada")
     with ThreadPoolExecutor(5) as pool:
         answers = [shown(one) for one in pool.map(lambda _: client.get(), range(5))]
@@ -56,10 +55,10 @@ def test_status_board_reads_five_branches_at_once(client: ClassicClient, acme: T
 
 
 def test_website_lets_pull_requests_through_with_json_and_no_frozen(
-    client: ClassicClient, session: Session, repository: Repository, web: WatchedBranch
+    client: ClassicClient, repository: Repository, web: WatchedBranch
 ) -> None:
     for number in (7, 9):
-        factories.pull_request(session, repository, number, head_sha=factories.sha(number))
+        factories.pull_request(client.session, repository, number, head_sha=factories.sha(number))
     path = "/branches/acme/web/main"
     client.change(b"frozen=true&user_name=release")
     answer = client.post(
@@ -69,9 +68,7 @@ def test_website_lets_pull_requests_through_with_json_and_no_frozen(
     assert client.state(path)["unblocked_prs"] == [7, 9]
 
 
-def test_menu_plugin_reads_lists_of_the_account(
-    client: ClassicClient, acme: Tenant, web: WatchedBranch, api: WatchedBranch
-) -> None:
+def test_menu_plugin_reads_lists_of_the_account(client: ClassicClient, web: WatchedBranch, api: WatchedBranch) -> None:
     client.change(b"frozen=true&user_name=ada")
     lists = shown(client.get("/branches/acme"))
     assert [one["name"] for one in lists["frozen"]] == ["web"]
@@ -81,20 +78,20 @@ def test_menu_plugin_reads_lists_of_the_account(
         assert {"next_freeze_at", "next_unfreeze_at"} <= one.keys()
 
 
-def test_deploy_gate_reads_seconds_or_null(client: ClassicClient, acme: Tenant, web: WatchedBranch) -> None:
+def test_deploy_gate_reads_seconds_or_null(client: ClassicClient, web: WatchedBranch) -> None:
     calm = client.state()
     assert (calm["next_freeze_at"], calm["next_unfreeze_at"]) == (None, None)
     end = in_hours(2)
     scope = {"type": "branch", "branchId": web.id}
-    acme.key().post("/v1/freezes", {"scope": scope, "reason": "Until two hours from now", "endsAt": end})
+    client.acme.key().post("/v1/freezes", {"scope": scope, "reason": "Until two hours from now", "endsAt": end})
     assert isinstance(client.state()["next_unfreeze_at"], int)
 
 
 @pytest.mark.parametrize("path", ["release/1.2", "release%2F1.2", "release/1.2/", "release%2F1.2/", "release%2f1%2E2"])
 def test_branch_with_a_slash_is_found_in_each_spelling(
-    client: ClassicClient, session: Session, repository: Repository, path: str
+    client: ClassicClient, repository: Repository, path: str
 ) -> None:
-    factories.branch(session, repository, "release/1.2")
+    factories.branch(client.session, repository, "release/1.2")
     answer = shown(client.get(f"/branches/acme/web/{path}"))
     assert (answer["branch"], answer["repository"], answer["frozen"]) == ("release/1.2", "acme/web", False)
     assert shown(client.post(b"frozen=true", f"/branches/acme/web/{path}"))["frozen"] is True
@@ -113,19 +110,19 @@ def test_token_is_taken_from_form_json_query_and_header(
 
 
 def test_account_and_repository_match_in_any_case_and_by_former_names(
-    client: ClassicClient, session: Session, repository: Repository, web: WatchedBranch
+    client: ClassicClient, repository: Repository, web: WatchedBranch
 ) -> None:
     assert client.state("/branches/ACME/Web/main")["repository"] == "acme/web"
     repository.name = "site"
-    session.flush()
-    session.commit()
+    client.session.flush()
+    client.session.commit()
     assert client.state("/branches/acme/web/main")["repository"] == "acme/site"
 
 
 def test_branch_is_read_and_changed_while_github_is_unavailable(
-    client: ClassicClient, acme: Tenant, fake_github: FakeGitHub, web: WatchedBranch
+    client: ClassicClient, fake_github: FakeGitHub, web: WatchedBranch
 ) -> None:
-    fake_github.world.installations.pop(acme.installation.id)
+    fake_github.world.installations.pop(client.acme.installation.id)
     assert client.change(b"frozen=true")["frozen"] is True
     assert [one["name"] for one in shown(client.get("/branches/acme"))["frozen"]] == ["web"]
     assert client.change(b"frozen=false")["frozen"] is False

@@ -7,7 +7,6 @@ from datetime import timedelta
 import httpx
 import pytest
 from sqlalchemy import text
-from sqlalchemy.orm import Session
 
 from models.repositories import WatchedBranch
 from services.core.tokens import new_session_token, token_hash
@@ -89,9 +88,9 @@ class TestCredentials:
             refused(http.get(f"{MAIN}?access_token={token}"), 401, code)
 
     def test_other_organisation_is_answered_like_an_unknown_one(
-        self, client: ClassicClient, globex: Tenant, session: Session, web: WatchedBranch
+        self, client: ClassicClient, globex: Tenant, web: WatchedBranch
     ) -> None:
-        factories.branch(session, globex.repository("shop"))
+        factories.branch(client.session, globex.repository("shop"))
         for path in ("/branches/globex/shop/main", "/branches/globex/nothing/main", "/branches/nobody/web/main"):
             refused(client.get(path), 404, "repository_not_found")
             refused(client.post(b"frozen=true", path), 404, "repository_not_found")
@@ -119,9 +118,7 @@ class TestCredentials:
             assert int(answer.headers["RateLimit-Remaining"]) >= 0
 
 
-def test_key_is_written_nowhere(
-    client: ClassicClient, session: Session, web: WatchedBranch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_key_is_written_nowhere(client: ClassicClient, web: WatchedBranch, capfd: pytest.CaptureFixture[str]) -> None:
     client.change(f"frozen=true&access_token={client.token}&user_name=Ada".encode())
     client.post(f'{{"frozen": "maybe", "access_token": "{client.token}"}}'.encode(), content_type="application/json")
     client.post(b"{", content_type="application/json")
@@ -132,9 +129,9 @@ def test_key_is_written_nowhere(
     encoded = base64.b64encode(client.token.encode()).decode()
     for secret in (client.token, client.token.removeprefix("svc_live_"), encoded):
         assert secret not in captured.err + captured.out + metrics
-        tables = session.scalars(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).all()
+        tables = client.session.scalars(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).all()
         for table in tables:
-            found = session.scalar(
+            found = client.session.scalar(
                 text(f'SELECT count(*) FROM "{table}" t WHERE t::text LIKE :x'), {"x": f"%{secret}%"}
             )
             assert found == 0, table

@@ -10,7 +10,6 @@ from app.edge.request_context import RequestContext
 from models.repositories import WatchedBranch
 from rules.errors import ServiceError
 from schemas.contract import load_contract
-from tests.handlers.callers import Tenant
 from tests.handlers.compatibility.requests import FORM, PREFIX, ClassicClient, refused, shown
 from tests.harness.contract_assertions import assert_classic_error, assert_envelope
 
@@ -85,8 +84,8 @@ class TestRouting:
 
 class TestUnknownObjects:
     @pytest.mark.parametrize("method", ["GET", "POST"])
-    def test_unknown_names_are_404(self, client: ClassicClient, acme: Tenant, web: WatchedBranch, method: str) -> None:
-        acme.repository("off", enabled=False)
+    def test_unknown_names_are_404(self, client: ClassicClient, web: WatchedBranch, method: str) -> None:
+        client.acme.repository("off", enabled=False)
         for path, code in (
             ("acme/web/Main", "branch_not_found"),
             ("acme/web/main//x", "branch_not_found"),

@@ -12,7 +12,6 @@ from models.freezes import Freeze
 from models.organizations import Organization
 from models.repositories import WatchedBranch
 from tests import factories
-from tests.handlers.callers import Tenant
 from tests.handlers.compatibility.requests import ClassicClient, refused, shown
 from tests.handlers.freezes.requests import EVERYTHING
 from tests.harness.concurrency import at_once
@@ -47,16 +46,14 @@ def window(session: Session, organization: Organization, branches: list[WatchedB
 
 
 class TestFreeze:
-    def test_repeated_freeze_starts_one_and_records_the_claim(
-        self, client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
+    def test_repeated_freeze_starts_one_and_records_the_claim(self, client: ClassicClient, web: WatchedBranch) -> None:
         first = client.change(b"frozen=true&user_name=Ada&note=Release 4.2 is being rolled out")
         assert client.change(b"FROZEN=no&frozen=1&user_name=Eve")["frozen_by"] == "Ada"
         assert (first["frozen_by"], first["note"]) == ("Ada", "Release 4.2 is being rolled out")
         assert (first["allow_deployments"], first["next_unfreeze_at"]) == (False, None)
-        [freeze] = freezes(session)
+        [freeze] = freezes(client.session)
         assert (freeze.reason, freeze.ends_at, freeze.exceptions_allowed) == (first["note"], None, True)
-        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "freeze.started")).one()
+        entry = client.session.scalars(select(AuditEntry).where(AuditEntry.action == "freeze.started")).one()
         assert (entry.source, entry.actor["type"], entry.details["userName"]) == ("compat", "api_key", "Ada")
 
     @pytest.mark.parametrize(
@@ -71,100 +68,93 @@ class TestFreeze:
         ],
     )
     def test_reason_is_made_of_what_is_sent(
-        self, client: ClassicClient, session: Session, web: WatchedBranch, fields: bytes, reason: str
+        self, client: ClassicClient, web: WatchedBranch, fields: bytes, reason: str
     ) -> None:
         client.change(b"frozen=true" + fields)
-        assert freezes(session)[0].reason == reason
+        assert freezes(client.session)[0].reason == reason
 
     def test_wider_freeze_gets_one_of_the_branch_beside_it(
-        self, client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, client: ClassicClient, web: WatchedBranch, api: WatchedBranch
     ) -> None:
-        factories.freeze(session, acme.organization, [web, api])
+        factories.freeze(client.session, client.acme.organization, [web, api])
         client.change(b"frozen=true&user_name=Ada")
         client.change(b"frozen=true&user_name=Ada")
-        assert sorted(len(freeze.scope) for freeze in freezes(session)) == [1, 2]
+        assert sorted(len(freeze.scope) for freeze in freezes(client.session)) == [1, 2]
 
     def test_freeze_needs_the_installation_and_unfreeze_does_not(
-        self, client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch
+        self, client: ClassicClient, web: WatchedBranch
     ) -> None:
         client.change(b"frozen=true")
-        acme.installation.state = "removed"
-        session.flush()
+        client.acme.installation.state = "removed"
+        client.session.flush()
         refused(client.post(b"frozen=true"), 410, "installation_removed")
         assert client.change(b"frozen=false")["frozen"] is False
 
-    def test_change_without_frozen_changes_nothing(
-        self, client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
+    def test_change_without_frozen_changes_nothing(self, client: ClassicClient, web: WatchedBranch) -> None:
         assert client.change(b"")["frozen"] is False
         client.change(b"frozen=true")
         assert client.change(b"user_name=Ada&note=Nothing at all")["frozen"] is True
-        assert len(freezes(session, in_force=False)) == 1
+        assert len(freezes(client.session, in_force=False)) == 1
 
-    def test_freeze_is_shown_with_the_names_of_its_branch(
-        self, client: ClassicClient, acme: Tenant, web: WatchedBranch
-    ) -> None:
+    def test_freeze_is_shown_with_the_names_of_its_branch(self, client: ClassicClient, web: WatchedBranch) -> None:
         client.change(b"frozen=true&user_name=Ada")
-        [freeze] = acme.key().get("/v1/freezes").json()["data"]
+        [freeze] = client.acme.key().get("/v1/freezes").json()["data"]
         assert freeze["scope"] == {"type": "branch", "branchId": web.id, "repository": "acme/web", "branch": "main"}
 
 
 class TestUnfreeze:
     def test_every_freeze_of_the_branch_alone_ends_also_those_of_others(
-        self, client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch
+        self, client: ClassicClient, web: WatchedBranch
     ) -> None:
         scope = {"type": "branch", "branchId": web.id}
-        acme.person("owner").post("/v1/freezes", {"scope": scope, "reason": "Begun by a person"})
+        client.acme.person("owner").post("/v1/freezes", {"scope": scope, "reason": "Begun by a person"})
         factories.freeze(
-            session, acme.organization, [web], scope={"type": "repositories", "repositories": ["acme/web"]}
+            client.session,
+            client.acme.organization,
+            [web],
+            scope={"type": "repositories", "repositories": ["acme/web"]},
         )
         assert client.change(b"frozen=FALSE&user_name=Ada&note=All is well now")["frozen"] is False
-        assert freezes(session) == []
-        lifted = details(session, "freeze.lifted")
+        assert freezes(client.session) == []
+        lifted = details(client.session, "freeze.lifted")
         assert [(one["userName"], one["reason"]) for one in lifted] == [("Ada", "All is well now")] * 2
 
-    def test_running_window_of_the_branch_alone_is_overridden(
-        self, client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        window(session, acme.organization, [web]).scope = {"type": "branch", "branchId": web.id}
-        session.flush()
+    def test_running_window_of_the_branch_alone_is_overridden(self, client: ClassicClient, web: WatchedBranch) -> None:
+        window(client.session, client.acme.organization, [web]).scope = {"type": "branch", "branchId": web.id}
+        client.session.flush()
         assert client.state()["frozen_by"] == "Nights"
         assert client.change(b"frozen=false")["frozen"] is False
-        session.expire_all()
-        assert [freeze.end_reason for freeze in freezes(session, in_force=False)] == ["overridden"]
+        client.session.expire_all()
+        assert [freeze.end_reason for freeze in freezes(client.session, in_force=False)] == ["overridden"]
 
     def test_unfreeze_of_what_is_not_frozen_is_200(self, client: ClassicClient, web: WatchedBranch) -> None:
         assert [client.change(b"frozen=0")["frozen"] for _ in range(2)] == [False, False]
 
     def test_wider_freeze_remains_and_is_named(
-        self, client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, client: ClassicClient, web: WatchedBranch, api: WatchedBranch
     ) -> None:
-        wide = factories.freeze(session, acme.organization, [web, api])
+        wide = factories.freeze(client.session, client.acme.organization, [web, api])
         client.change(b"frozen=true&user_name=Ada")
         after = client.change(b"frozen=false")
         assert after["frozen"] is True
         assert after["still_frozen_by"] == [{"id": wide.id, "reason": wide.reason}]
         assert wide.id in refused(client.post(b"frozen=false"), 409, "invalid_state")
-        assert [freeze.id for freeze in freezes(session)] == [wide.id]
+        assert [freeze.id for freeze in freezes(client.session)] == [wide.id]
 
     def test_window_of_many_branches_remains(
-        self, client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+        self, client: ClassicClient, web: WatchedBranch, api: WatchedBranch
     ) -> None:
-        wide = window(session, acme.organization, [web, api])
+        wide = window(client.session, client.acme.organization, [web, api])
         assert wide.id in refused(client.post(b"frozen=false"), 409, "invalid_state")
 
-    def test_organization_freeze_of_its_only_branch_is_wider(
-        self, client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch
-    ) -> None:
-        factories.freeze(session, acme.organization, [web], scope=EVERYTHING)
+    def test_organization_freeze_of_its_only_branch_is_wider(self, client: ClassicClient, web: WatchedBranch) -> None:
+        factories.freeze(client.session, client.acme.organization, [web], scope=EVERYTHING)
         refused(client.post(b"frozen=false"), 409, "invalid_state")
 
 
-def test_race_of_freezes_and_unfreezes_leaves_at_most_one_freeze(
-    client: ClassicClient, session: Session, web: WatchedBranch
-) -> None:
+def test_race_of_freezes_and_unfreezes_leaves_at_most_one_freeze(client: ClassicClient, web: WatchedBranch) -> None:
     bodies = [b"frozen=true", b"frozen=true", b"frozen=false", b"frozen=true"]
     answers = at_once(*[lambda body=body: client.post(body) for body in bodies])
     assert [shown(answer)["frozen"] for answer in answers] == [body.endswith(b"true") for body in bodies]
-    assert len(freezes(session)) <= 1
-    assert client.state()["frozen"] is bool(freezes(session))
+    assert len(freezes(client.session)) <= 1
+    assert client.state()["frozen"] is bool(freezes(client.session))

@@ -10,7 +10,6 @@ from models.exceptions import PullRequestException
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.callers import Tenant
 from tests.handlers.compatibility.requests import ClassicClient, refused
 
 
@@ -29,9 +28,7 @@ def granted(session: Session) -> list[PullRequestException]:
 
 
 class TestUnblockedPrs:
-    def test_set_is_replaced_and_emptied(
-        self, client: ClassicClient, session: Session, pulls: dict[int, PullRequest]
-    ) -> None:
+    def test_set_is_replaced_and_emptied(self, client: ClassicClient, pulls: dict[int, PullRequest]) -> None:
         sets = (b"[3, 5]", b"5,7", b"[7]", b"[]", b"[ 3 ]")
         wanted: tuple[list[int], ...] = ([3, 5], [5, 7], [7], [], [3])
         client.change(b"frozen=true")
@@ -39,7 +36,7 @@ class TestUnblockedPrs:
             body = b"user_name=Ada&unblocked_prs=" + sent
             assert client.change(body)["unblocked_prs"] == numbers
             assert client.change(body)["unblocked_prs"] == numbers
-        [one] = granted(session)
+        [one] = granted(client.session)
         assert (one.pin_to_head, one.decided_through) == (True, "compat")
         assert one.reason == "Let through by Ada (compatibility API)"
 
@@ -51,60 +48,58 @@ class TestUnblockedPrs:
         answer = client.change(b"frozen=true&unblocked_prs=[3]")
         assert (answer["frozen"], answer["unblocked_prs"]) == (True, [3])
 
-    def test_exception_of_a_person_is_never_touched(
-        self, client: ClassicClient, acme: Tenant, session: Session, pulls: dict[int, PullRequest]
-    ) -> None:
+    def test_exception_of_a_person_is_never_touched(self, client: ClassicClient, pulls: dict[int, PullRequest]) -> None:
         client.change(b"frozen=true")
         body = {"pullRequest": "acme/web#5", "reason": "Granted by a person"}
-        assert acme.person("owner").post("/v1/exceptions", body).status_code == 201
+        assert client.acme.person("owner").post("/v1/exceptions", body).status_code == 201
         assert client.change(b"unblocked_prs=[]")["unblocked_prs"] == [5]
         assert client.change(b"unblocked_prs=[5]")["unblocked_prs"] == [5]
         assert client.change(b"unblocked_prs=[]")["unblocked_prs"] == [5]
 
     def test_pushed_pull_request_is_let_through_when_it_is_sent_again(
-        self, client: ClassicClient, session: Session, pulls: dict[int, PullRequest]
+        self, client: ClassicClient, pulls: dict[int, PullRequest]
     ) -> None:
         client.change(b"frozen=true&unblocked_prs=[3]")
         pulls[3].head_sha = factories.sha("pushed")
-        session.flush()
+        client.session.flush()
         assert client.state()["unblocked_prs"] == []
         assert client.change(b"unblocked_prs=[3]")["unblocked_prs"] == [3]
 
     def test_pull_request_must_pass_all_freezes(
-        self, client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch, pulls: dict[int, PullRequest]
+        self, client: ClassicClient, web: WatchedBranch, pulls: dict[int, PullRequest]
     ) -> None:
         client.change(b"frozen=true&unblocked_prs=[3]")
-        factories.freeze(session, acme.organization, [web])
+        factories.freeze(client.session, client.acme.organization, [web])
         assert client.state()["unblocked_prs"] == []
         assert client.change(b"unblocked_prs=[3]")["unblocked_prs"] == [3]
 
     @pytest.mark.parametrize("body", [b"frozen=false&unblocked_prs=[3]", b"unblocked_prs=[3,99]"])
     def test_set_is_stored_nowhere_while_nothing_is_frozen(
-        self, client: ClassicClient, session: Session, pulls: dict[int, PullRequest], body: bytes
+        self, client: ClassicClient, pulls: dict[int, PullRequest], body: bytes
     ) -> None:
         assert client.change(body)["unblocked_prs"] == []
-        assert granted(session) == []
+        assert granted(client.session) == []
         assert client.change(b"frozen=true")["unblocked_prs"] == []
 
     def test_freeze_without_exceptions_refuses_the_whole_set(
-        self, client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch, pulls: dict[int, PullRequest]
+        self, client: ClassicClient, web: WatchedBranch, pulls: dict[int, PullRequest]
     ) -> None:
-        factories.freeze(session, acme.organization, [web], exceptions_allowed=False)
+        factories.freeze(client.session, client.acme.organization, [web], exceptions_allowed=False)
         refused(client.post(b"unblocked_prs=3"), 409, "exceptions_not_permitted")
 
     def test_pull_request_into_another_branch_is_not_found(
-        self, client: ClassicClient, session: Session, repository: Repository, pulls: dict[int, PullRequest]
+        self, client: ClassicClient, repository: Repository, pulls: dict[int, PullRequest]
     ) -> None:
-        factories.branch(session, repository, "release/1")
-        factories.pull_request(session, repository, 9, base_branch="release/1")
+        factories.branch(client.session, repository, "release/1")
+        factories.pull_request(client.session, repository, 9, base_branch="release/1")
         client.change(b"frozen=true")
         refused(client.post(b"unblocked_prs=[9]"), 404, "pull_request_not_found")
 
     def test_plan_is_needed_to_grant_and_not_to_revoke(
-        self, client: ClassicClient, acme: Tenant, session: Session, pulls: dict[int, PullRequest]
+        self, client: ClassicClient, pulls: dict[int, PullRequest]
     ) -> None:
         client.change(b"frozen=true&unblocked_prs=[3]")
-        factories.change_plan(session, acme.organization, "free")
+        factories.change_plan(client.session, client.acme.organization, "free")
         assert "pr_exceptions" in refused(client.post(b"unblocked_prs=[3,5]"), 403, "feature_not_available")
         assert client.change(b"unblocked_prs=[]")["unblocked_prs"] == []
         assert client.change(b"frozen=false&unblocked_prs=[5]")["frozen"] is False

@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from models.schedules import Schedule
 from tests import factories
-from tests.handlers.callers import Tenant
 from tests.handlers.compatibility.requests import ClassicClient, refused, shown
 
 HOUR = timedelta(hours=1)
@@ -34,12 +32,10 @@ def minute() -> datetime:
 
 
 class TestScheduledFreezes:
-    def test_window_ahead_is_planned_to_the_minute(
-        self, client: ClassicClient, acme: Tenant, session: Session, web: Any, minute: datetime
-    ) -> None:
+    def test_window_ahead_is_planned_to_the_minute(self, client: ClassicClient, web: Any, minute: datetime) -> None:
         start, end = minute + 20 * HOUR, minute + 40 * HOUR
         answer = shown(client.post(body(start + timedelta(seconds=59), end + timedelta(seconds=1)), PATH))
-        schedule = session.scalars(select(Schedule)).one()
+        schedule = client.session.scalars(select(Schedule)).one()
         assert answer == {
             "id": schedule.id,
             "account": "acme",
@@ -52,7 +48,7 @@ class TestScheduledFreezes:
         state = client.state()
         assert (state["frozen"], state["next_freeze_at"]) == (False, answer["one_off_freeze_at"])
         assert state["next_unfreeze_at"] == answer["one_off_unfreeze_at"]
-        entry = acme.audit()
+        entry = client.acme.audit()
         assert entry == ["schedule.created"]
 
     def test_window_that_is_open_already_begins_now(self, client: ClassicClient, web: Any, minute: datetime) -> None:
@@ -61,10 +57,10 @@ class TestScheduledFreezes:
         assert (state["frozen"], state["frozen_by"]) == (True, "One-off freeze of acme/web main")
         assert state["next_unfreeze_at"] == int((minute + HOUR).timestamp())
 
-    def test_windows_may_overlap(self, client: ClassicClient, session: Session, web: Any, minute: datetime) -> None:
+    def test_windows_may_overlap(self, client: ClassicClient, web: Any, minute: datetime) -> None:
         for _ in range(2):
             shown(client.post(body(minute + HOUR, minute + 3 * HOUR), PATH))
-        assert len(session.scalars(select(Schedule)).all()) == 2
+        assert len(client.session.scalars(select(Schedule)).all()) == 2
 
     def test_times_that_make_no_window_are_refused(self, client: ClassicClient, web: Any, minute: datetime) -> None:
         for start, end in ((2 * HOUR, HOUR), (HOUR, HOUR), (-2 * HOUR, -HOUR), (HOUR, timedelta(days=368))):
@@ -78,12 +74,12 @@ class TestScheduledFreezes:
             refused(answer, 400, "invalid_parameter")
 
     def test_unknown_branch_and_exceeded_quota_are_refused(
-        self, client: ClassicClient, acme: Tenant, session: Session, web: Any, minute: datetime
+        self, client: ClassicClient, web: Any, minute: datetime
     ) -> None:
         ahead = (minute + HOUR, minute + 2 * HOUR)
         refused(client.post(body(*ahead, branch="nothing"), PATH), 404, "branch_not_found")
         refused(client.post(body(*ahead, repository="nothing"), PATH), 404, "repository_not_found")
-        factories.change_plan(session, acme.organization, "free")
+        factories.change_plan(client.session, client.acme.organization, "free")
         for _ in range(3):
             shown(client.post(body(*ahead), PATH))
         refused(client.post(body(*ahead), PATH), 403, "feature_not_available")

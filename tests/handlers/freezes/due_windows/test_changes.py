@@ -121,7 +121,7 @@ class TestChanges:
     def test_classic_client_ends_the_due_window_of_one_branch(self, due: DueWindow) -> None:
         due.schedule.scope = {"type": "branch", "branchId": due.web.id}
         due.session.flush()
-        client = ClassicClient(due.acme.http, due.acme.key("freeze:read", "freeze:write").token or "")
+        client = ClassicClient(due.acme, due.acme.key("freeze:read", "freeze:write").token or "")
         assert client.change(b"frozen=true")["frozen_by"] == "Weekends"
         assert begun(due.session) == []
         assert client.change(b"frozen=false")["frozen"] is False

@@ -202,7 +202,7 @@ class TestReaders:
         assert [one["freezeId"] for one in of_other["freezes"]] == [due.id]
 
     def test_classic_branch_is_frozen_by_a_due_window(self, acme: Tenant, due: DueWindow) -> None:
-        client = ClassicClient(acme.http, acme.key("freeze:read").token or "")
+        client = ClassicClient(acme, acme.key("freeze:read").token or "")
         shown = client.state()
         assert (shown["frozen"], shown["frozen_by"]) == (True, "Weekends")
         assert shown["next_unfreeze_at"] == int(due.row.ends_at.timestamp())

@@ -14,7 +14,6 @@ from tools.fake_github.graph import (
     review_fields,
     rule_fields,
     ruleset_mutations,
-    search,
     timeline_fields,
     values,
 )
@@ -33,7 +32,6 @@ RESOLVER_MODULES = (
     review_fields,
     rule_fields,
     ruleset_mutations,
-    search,
     timeline_fields,
     values,
 )  # imported because they register resolvers

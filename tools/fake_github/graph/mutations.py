@@ -4,9 +4,9 @@ from typing import Any
 
 from tools.fake_github.graph.queries import Args, find_node_of, repository_of
 from tools.fake_github.graph.resolvers import Context, GraphError, resolver
-from tools.fake_github.model import checks, merges, pulls, queue
+from tools.fake_github.model import checks, pulls, queue
 from tools.fake_github.model.protection import merge_violations
-from tools.fake_github.model.records import AutoMerge, CheckRun, CheckSuite, PullRequest, Repository
+from tools.fake_github.model.records import AutoMerge, CheckRun, PullRequest, Repository
 from tools.fake_github.model.refusals import forbidden_to_integration
 from tools.fake_github.model.roles import refuse_changes
 
@@ -65,15 +65,6 @@ def _update(_value: Any, args: Args, context: Context) -> dict[str, Any]:
     return {"checkRun": run, "clientMutationId": given.get("clientMutationId")}
 
 
-@resolver("Mutation", "rerequestCheckSuite")
-def _rerequest(_value: Any, args: Args, context: Context) -> dict[str, Any]:
-    given = args["input"]
-    context.caller.require("checks:write")
-    suite = find_node_of(context, given["checkSuiteId"], CheckSuite, "CheckSuite")
-    checks.rerequest_suite(context.world, context.caller.actor, repository_of(context, suite), suite)
-    return {"checkSuite": suite, "clientMutationId": given.get("clientMutationId")}
-
-
 def _pull(context: Context, identifier: str) -> tuple[Repository, PullRequest]:
     context.caller.require("pull_requests:write")
     pull = find_node_of(context, identifier, PullRequest, "PullRequest")
@@ -122,29 +113,14 @@ def _enable(_value: Any, args: Args, context: Context) -> dict[str, Any]:
         commit_message=given.get("commitBody") or "",
     )
     pulls.set_auto_merge(context.world, actor, repository, pull, auto_merge)
-    return _pull_answer(context, pull, given)
-
-
-@resolver("Mutation", "mergePullRequest")
-def _merge(_value: Any, args: Args, context: Context) -> dict[str, Any]:
-    """Merge as REST does, with its words if something forbids it; every method leaves a merge commit here."""
-    given = args["input"]
-    context.caller.require("contents:write")
-    pull = find_node_of(context, given["pullRequestId"], PullRequest, "PullRequest")
-    sha, title = given.get("expectedHeadOid"), given.get("commitHeadline")
-    merges.merge(context.world, context.caller.actor, repository_of(context, pull), pull, sha, title)
-    return _pull_answer(context, pull, given)
+    return {"clientMutationId": given.get("clientMutationId")}
 
 
 @resolver("Mutation", "disablePullRequestAutoMerge")
 def _disable(_value: Any, args: Args, context: Context) -> dict[str, Any]:
     repository, pull = _pull(context, args["input"]["pullRequestId"])
     pulls.set_auto_merge(context.world, context.caller.actor, repository, pull, None)
-    return _pull_answer(context, pull, args["input"])
-
-
-def _pull_answer(context: Context, pull: PullRequest, given: Args) -> dict[str, Any]:
-    return {"actor": context.caller.account, "pullRequest": pull, "clientMutationId": given.get("clientMutationId")}
+    return {"clientMutationId": args["input"].get("clientMutationId")}
 
 
 def _draft(name: str, *, draft: bool) -> None:
@@ -152,7 +128,7 @@ def _draft(name: str, *, draft: bool) -> None:
     def change(_value: Any, args: Args, context: Context) -> dict[str, Any]:
         repository, pull = _pull(context, args["input"]["pullRequestId"])
         pulls.set_draft(context.world, context.caller.actor, repository, pull, draft=draft)
-        return _pull_answer(context, pull, args["input"])
+        return {"clientMutationId": args["input"].get("clientMutationId")}
 
 
 _draft("convertPullRequestToDraft", draft=True)

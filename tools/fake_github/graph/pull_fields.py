@@ -1,6 +1,5 @@
 """Pull requests and merge queues in the graph."""
 
-from collections.abc import Callable
 from typing import Any
 
 from tools.fake_github.graph.queries import Args, commit_of, ref_of, repository_of
@@ -9,7 +8,7 @@ from tools.fake_github.graph.values import CommitOf, Connection, PullCommit, Que
 from tools.fake_github.model import changes
 from tools.fake_github.model.merges import merge_state
 from tools.fake_github.model.queue import queue_rule
-from tools.fake_github.model.records import Account, PullRequest, QueueEntry, Repository
+from tools.fake_github.model.records import PullRequest, QueueEntry, Repository
 from tools.fake_github.model.world import Actor
 
 MERGEABLE = {True: "MERGEABLE", False: "CONFLICTING", None: "UNKNOWN"}
@@ -17,11 +16,7 @@ ORDERS = {"CREATED_AT": "created_at", "UPDATED_AT": "updated_at", "COMMENTS": "n
 attributes(
     "PullRequest",
     id="node_id",
-    databaseId="id",
     isDraft="draft",
-    mergedAt="merged_at",
-    closedAt="closed_at",
-    createdAt="created_at",
     updatedAt="updated_at",
     headRefName="head_ref",
     headRefOid="head_sha",
@@ -61,73 +56,21 @@ def _pulls(repository: Repository, args: Args, context: Context) -> Connection:
     return connect("pullRequests", select_pulls(found, args, repository), args, lambda pull: pull.number)
 
 
-@resolver("Repository", "pullRequest")
-def _pull(repository: Repository, args: Args, _context: Context) -> PullRequest | None:
-    return repository.pulls.get(args["number"])
-
-
-@resolver("Ref", "associatedPullRequests")
-def _pulls_of_ref(ref: RefOf, args: Args, _context: Context) -> Connection:
-    base = args.get("baseRefName")
-    found = [pull for pull in ref.repository.pulls.values() if pull.head_ref == ref.branch]
-    found = [pull for pull in found if not base or pull.base_ref == base]
-    return connect("associatedPullRequests", select_pulls(found, args, ref.repository), args, lambda pull: pull.number)
-
-
-@resolver("Commit", "associatedPullRequests")
-def _pulls_of_commit(value: CommitOf, args: Args, _context: Context) -> Connection:
-    found = [
-        pull for pull in value.repository.pulls.values() if value.commit.sha in {pull.head_sha, pull.merge_commit_sha}
-    ]
-    return connect("associatedPullRequests", found, args, lambda pull: pull.number)
-
-
 def _page(pull: PullRequest, context: Context) -> str:
     return f"/{context.world.full_name(repository_of(context, pull))}/pull/{pull.number}"
 
 
-for _field in ("repository", "baseRepository"):
-    resolver("PullRequest", _field)(lambda pull, _args, context: repository_of(context, pull))
-
-
-def _page_of(kind: str, pull_of: Callable[[Any], PullRequest]) -> None:
-    resolver(kind, "url")(lambda value, _args, context: f"{context.github.base_url}{_page(pull_of(value), context)}")
-    resolver(kind, "resourcePath")(lambda value, _args, context: _page(pull_of(value), context))
-
-
-_page_of("PullRequest", lambda pull: pull)
-_page_of("PullRequestCommit", lambda value: value.pull)
-resolver("PullRequest", "fullDatabaseId")(lambda pull, _args, _context: str(pull.id))
-resolver("PullRequest", "body")(lambda pull, _args, _context: pull.body or "")
+resolver("PullRequest", "url")(lambda pull, _args, context: f"{context.github.base_url}{_page(pull, context)}")
 resolver("PullRequest", "state")(lambda pull, _args, _context: _state(pull))
-resolver("PullRequest", "merged")(lambda pull, _args, _context: pull.merged_at is not None)
-resolver("PullRequest", "closed")(lambda pull, _args, _context: pull.state == "closed")
 resolver("PullRequest", "headRepository")(lambda pull, _args, context: context.world.head_repository(pull))
 resolver("PullRequest", "isCrossRepository")(lambda pull, _args, _context: pull.fork_id is not None)
 resolver("PullRequest", "author")(lambda pull, _args, context: context.world.accounts.get(pull.author_id))
-resolver("PullRequest", "mergedBy")(lambda pull, _args, context: context.world.accounts.get(pull.merged_by_id))
 resolver("PullRequest", "mergeable")(lambda pull, _args, _context: MERGEABLE[pull.mergeable])
-
-
-@resolver("PullRequest", "headRepositoryOwner")
-def _head_owner(pull: PullRequest, _args: Args, context: Context) -> Account | None:
-    found = context.world.head_repository(pull)
-    return context.world.owner(found) if found else None
-
-
-@resolver("PullRequest", "mergeCommit")
-def _merge_commit(pull: PullRequest, _args: Args, context: Context) -> CommitOf | None:
-    return commit_of(repository_of(context, pull), pull.merge_commit_sha)
 
 
 @resolver("PullRequest", "baseRefOid")
 def _base_tip(pull: PullRequest, _args: Args, context: Context) -> str:
     return repository_of(context, pull).branches.get(pull.base_ref, pull.base_sha)
-
-
-@resolver("PullRequest", "baseRef")
-def _base_ref(pull: PullRequest, _args: Args, context: Context) -> RefOf | None:
-    return ref_of(repository_of(context, pull), pull.base_ref)
 
 
 @resolver("PullRequest", "headRef")
@@ -143,19 +86,11 @@ def _merge_state(pull: PullRequest, _args: Args, context: Context) -> str:
 
 
 @resolver("PullRequest", "autoMergeRequest")
-def _auto_merge(pull: PullRequest, _args: Args, context: Context) -> dict[str, Any] | None:
+def _auto_merge(pull: PullRequest, _args: Args, _context: Context) -> dict[str, Any] | None:
     auto_merge = pull.auto_merge
     if auto_merge is None:
         return None
-    return {
-        "authorEmail": None,  # nobody chooses one here
-        "commitBody": auto_merge.commit_message,
-        "commitHeadline": auto_merge.commit_title,
-        "enabledAt": auto_merge.enabled_at,
-        "enabledBy": context.world.accounts.get(auto_merge.enabled_by_id),
-        "mergeMethod": auto_merge.merge_method.upper(),
-        "pullRequest": pull,
-    }
+    return {"enabledAt": auto_merge.enabled_at, "mergeMethod": auto_merge.merge_method.upper()}
 
 
 @resolver("PullRequest", "commits")
@@ -166,35 +101,15 @@ def _commits(pull: PullRequest, args: Args, context: Context) -> Connection:
 
 
 resolver("PullRequestCommit", "id")(lambda value, _args, _context: f"PURC_{value.pull.id}x{value.commit.commit.sha}")
-resolver("PullRequestCommit", "pullRequest")(lambda value, _args, _context: value.pull)
-
 resolver("PullRequest", "mergeQueueEntry")(lambda pull, _args, context: context.world.queue_entry(pull))
 resolver("PullRequest", "isInMergeQueue")(lambda pull, _args, context: context.world.queue_entry(pull) is not None)
-
-
-@resolver("PullRequest", "mergeQueue")
-def _queue_of_pull(pull: PullRequest, _args: Args, context: Context) -> QueueOf | None:
-    repository = repository_of(context, pull)
-    found = queue_rule(context.world, repository, pull.base_ref)
-    return None if found is None else QueueOf(repository, pull.base_ref)
-
-
-@resolver("PullRequest", "isMergeQueueEnabled")
-def _has_queue(pull: PullRequest, args: Args, context: Context) -> bool:
-    return _queue_of_pull(pull, args, context) is not None
 
 
 def _queue(value: QueueOf, context: Context) -> list[QueueEntry]:
     return context.world.queues.get((value.repository.id, value.base), [])
 
 
-def _queue_page(value: QueueOf, context: Context) -> str:
-    return f"/{context.world.full_name(value.repository)}/queue/{value.base}"
-
-
 resolver("MergeQueue", "id")(lambda value, _args, _context: f"MQ_{value.repository.id:x}x{value.base}")
-resolver("MergeQueue", "resourcePath")(lambda value, _args, context: _queue_page(value, context))
-resolver("MergeQueue", "url")(lambda value, _args, context: f"{context.github.base_url}{_queue_page(value, context)}")
 
 
 @resolver("MergeQueue", "entries")
@@ -205,24 +120,10 @@ def _entries(value: QueueOf, args: Args, context: Context) -> Connection:
 @resolver("MergeQueue", "configuration")
 def _configuration(value: QueueOf, _args: Args, context: Context) -> dict[str, Any]:
     rule = queue_rule(context.world, value.repository, value.base) or {}
-    return {
-        "checkResponseTimeout": rule.get("check_response_timeout_minutes", 60),
-        "maximumEntriesToBuild": rule.get("max_entries_to_build", 5),
-        "maximumEntriesToMerge": rule.get("max_entries_to_merge", 5),
-        "mergeMethod": rule.get("merge_method", "MERGE"),
-        "mergingStrategy": rule.get("grouping_strategy", "ALLGREEN"),
-        "minimumEntriesToMerge": rule.get("min_entries_to_merge", 1),
-        "minimumEntriesToMergeWaitTime": rule.get("min_entries_to_merge_wait_minutes", 5),
-    }
+    return {"mergingStrategy": rule.get("grouping_strategy", "ALLGREEN")}
 
 
-attributes("MergeQueueEntry", id="node_id", enqueuedAt="enqueued_at")
-resolver("MergeQueueEntry", "estimatedTimeToMerge")(lambda _entry, _args, _context: None)
-resolver("MergeQueueEntry", "solo")(lambda _entry, _args, _context: False)
-resolver("MergeQueueEntry", "enqueuer")(lambda entry, _args, context: context.world.accounts[entry.enqueuer_id])
-resolver("MergeQueueEntry", "mergeQueue")(
-    lambda entry, _args, context: QueueOf(repository_of(context, entry), entry.base_ref)
-)
+attributes("MergeQueueEntry", id="node_id")
 resolver("MergeQueueEntry", "pullRequest")(
     lambda entry, _args, context: repository_of(context, entry).pulls[entry.number]
 )

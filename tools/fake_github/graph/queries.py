@@ -16,11 +16,8 @@ from tools.fake_github.model.records import (
     Repository,
     Ruleset,
 )
-from tools.fake_github.model.roles import level_of
-from tools.fake_github.payloads.repositories import identity_json
 
 Args = dict[str, Any]
-PERMISSIONS = {"pull": "READ", "triage": "TRIAGE", "push": "WRITE", "maintain": "MAINTAIN", "admin": "ADMIN"}
 
 
 def repository_of(context: Context, value: Any) -> Repository:
@@ -117,59 +114,9 @@ def _repository(_value: Any, args: Args, context: Context) -> Repository:
     return found
 
 
-def _account(args: Args, context: Context, kind: str) -> Account:
-    found = context.world.logins.get(args["login"].lower())
-    if found is None or (kind == "Organization" and found.type != kind):
-        raise GraphError("NOT_FOUND", f"Could not resolve to an {kind} with the login of '{args['login']}'.")
-    return found
-
-
-@resolver("Query", "organization")
-def _organization(_value: Any, args: Args, context: Context) -> Account:
-    return _account(args, context, "Organization")
-
-
-@resolver("Query", "repositoryOwner")
-def _repository_owner(_value: Any, args: Args, context: Context) -> Account:
-    return _account(args, context, "RepositoryOwner")
-
-
-def _account_fields(kind: str) -> None:
-    attributes(kind, id="node_id", databaseId="id")
-    resolver(kind, "url")(lambda account, _args, context: f"{context.github.base_url}/{account.login}")
-    resolver(kind, "resourcePath")(lambda account, _args, _context: f"/{account.login}")
-
-
-def _visibility(repository: Repository) -> str:
-    return "PRIVATE" if repository.private else "PUBLIC"
-
-
-def _owner_fields(kind: str) -> None:
-    resolver(kind, "name")(lambda account, _args, _context: account.login)
-
-    @resolver(kind, "repository")
-    def _owned(account: Account, args: Args, context: Context) -> Repository:
-        found: Repository = _repository(None, {"owner": account.login, **args}, context)
-        return found
-
-    @resolver(kind, "repositories")
-    def _all_owned(account: Account, args: Args, context: Context) -> Connection:
-        found = [each for each in context.world.owned[account.id].values() if context.caller.sees(each)]
-        if args.get("isArchived") is not None:
-            found = [each for each in found if each.archived == args["isArchived"]]
-        for wanted in filter(None, (args.get("privacy"), args.get("visibility"))):
-            found = [each for each in found if _visibility(each) == wanted]
-        found = [] if args.get("isFork") else found
-        return connect("repositories", found, args, lambda each: each.id)
-
-
 for _kind in ("User", "Bot", "Organization"):
-    _account_fields(_kind)
+    attributes(_kind, id="node_id", databaseId="id")
 resolver("Bot", "login")(lambda account, _args, _context: account.login.removesuffix("[bot]"))  # which REST writes
-for _kind in ("User", "Organization"):
-    _owner_fields(_kind)
-
-
 attributes("App", id="node_id", databaseId="id")
 
 
@@ -178,40 +125,10 @@ def _app_url(app: App, _args: Args, context: Context) -> str:
     return f"{context.github.base_url}/apps/{app.slug}"
 
 
-attributes(
-    "Repository",
-    id="node_id",
-    databaseId="id",
-    isArchived="archived",
-    isPrivate="private",
-    createdAt="created_at",
-    updatedAt="updated_at",
-    pushedAt="pushed_at",
-    autoMergeAllowed="allow_auto_merge",
-    deleteBranchOnMerge="delete_branch_on_merge",
-)
-for _flag in ("isDisabled", "isFork", "isLocked"):
-    resolver("Repository", _flag)(lambda _value, _args, _context: False)
-for _flag in ("hasIssuesEnabled", "hasWikiEnabled", "mergeCommitAllowed", "rebaseMergeAllowed", "squashMergeAllowed"):
-    resolver("Repository", _flag)(lambda _value, _args, _context: True)
-resolver("Repository", "parent")(lambda _value, _args, _context: None)  # no repository is a fork
-resolver("Repository", "viewerDefaultMergeMethod")(lambda _value, _args, _context: "MERGE")
-resolver("Repository", "visibility")(lambda value, _args, _context: _visibility(value))
+attributes("Repository", id="node_id", databaseId="id", isArchived="archived", isPrivate="private")
 resolver("Repository", "nameWithOwner")(lambda value, _args, context: context.world.full_name(value))
 resolver("Repository", "owner")(lambda value, _args, context: context.world.owner(value))
-resolver("Repository", "url")(
-    lambda value, _args, context: f"{context.github.base_url}/{context.world.full_name(value)}"
-)
-resolver("Repository", "resourcePath")(lambda value, _args, context: f"/{context.world.full_name(value)}")
 resolver("Repository", "defaultBranchRef")(lambda value, _args, _context: ref_of(value, value.default_branch))
-
-
-@resolver("Repository", "viewerPermission")
-def _viewer_permission(repository: Repository, _args: Args, context: Context) -> str | None:
-    """Return what a person may do; an App's installation is nobody."""
-    caller = context.caller
-    level = None if caller.installation else level_of(context.world, caller.account, repository)
-    return PERMISSIONS.get(level or "")
 
 
 def ref_of(repository: Repository, branch: str) -> RefOf | None:
@@ -258,32 +175,11 @@ resolver("Ref", "target")(
 )
 
 
-def _commit_page(value: CommitOf, context: Context) -> str:
-    return f"/{context.world.full_name(value.repository)}/commit/{value.commit.sha}"
-
-
 resolver("Commit", "id")(lambda value, _args, _context: commit_node_id(value.repository.id, value.commit.sha))
 resolver("Commit", "oid")(lambda value, _args, _context: value.commit.sha)
-resolver("Commit", "abbreviatedOid")(lambda value, _args, _context: value.commit.sha[:7])
-resolver("Commit", "message")(lambda value, _args, _context: value.commit.message)
-resolver("Commit", "messageHeadline")(lambda value, _args, _context: value.commit.message.partition("\n")[0])
-resolver("Commit", "messageBody")(lambda value, _args, _context: value.commit.message.partition("\n")[2].strip())
-for _field in ("authoredDate", "committedDate"):
-    resolver("Commit", _field)(lambda value, _args, _context: value.commit.date)
-resolver("Commit", "resourcePath")(lambda value, _args, context: _commit_page(value, context))
-for _field in ("url", "commitUrl"):
-    resolver("Commit", _field)(lambda value, _args, context: f"{context.github.base_url}{_commit_page(value, context)}")
 
 
 @resolver("Commit", "parents")
 def _parents(value: CommitOf, args: Args, _context: Context) -> Connection:
     found = [commit for sha in value.commit.parents if (commit := commit_of(value.repository, sha))]
     return connect("parents", found, args, lambda each: each.commit.sha)
-
-
-@resolver("Commit", "authors")
-def _authors(value: CommitOf, args: Args, context: Context) -> Connection:
-    account = context.world.accounts.get(value.commit.author_id)
-    user = account if account and account.type == "User" else None
-    person = {**identity_json(context.github.view, value.commit.author_id), "user": user}
-    return connect("authors", [person], args, lambda each: each["email"])

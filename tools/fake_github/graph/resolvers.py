@@ -13,7 +13,7 @@ from tools.fake_github.identity import Caller
 from tools.fake_github.model.world import World
 
 Resolver = Callable[[Any, dict[str, Any], "Context"], Any]
-ITEMS = ("nodes", "edges", "pageInfo")
+ITEMS = ("nodes", "pageInfo")
 TYPE_OF: dict[type, Callable[[Any], str]] = {}
 
 

@@ -43,7 +43,6 @@ class TeamOf(NamedTuple):
     """A team; this simulation knows no more of it than its number."""
 
     number: int
-    organization: Account
 
 
 TYPE_OF.update(
@@ -87,13 +86,7 @@ def _rulesets(repository: Repository, args: Args, context: Context) -> Connectio
     return connect("rulesets", found, args, lambda ruleset: ruleset.id)
 
 
-@resolver("Repository", "ruleset")
-def _ruleset(repository: Repository, args: Args, context: Context) -> Ruleset | None:
-    found = rulesets_over(context.world, repository)
-    return next((ruleset for ruleset in found if ruleset.id == args["databaseId"]), None)
-
-
-attributes("RepositoryRuleset", id="node_id", databaseId="id", createdAt="created_at", updatedAt="updated_at")
+attributes("RepositoryRuleset", id="node_id", databaseId="id", updatedAt="updated_at")
 resolver("RepositoryRuleset", "enforcement")(lambda ruleset, _args, _context: ruleset.enforcement.upper())
 resolver("RepositoryRuleset", "target")(lambda ruleset, _args, _context: ruleset.target.upper())
 
@@ -167,29 +160,18 @@ def _required(value: StatusChecksOf, _args: Args, _context: Context) -> list[dic
     return [{"context": check["context"], "integrationId": check.get("integration_id")} for check in checks]
 
 
-_STATUS_PARAMETERS = {
-    "doNotEnforceOnCreate": "do_not_enforce_on_create",
-    "strictRequiredStatusChecksPolicy": "strict_required_status_checks_policy",
-}
-_QUEUE_PARAMETERS = {
-    "checkResponseTimeoutMinutes": "check_response_timeout_minutes",
-    "groupingStrategy": "grouping_strategy",
-    "maxEntriesToBuild": "max_entries_to_build",
-    "maxEntriesToMerge": "max_entries_to_merge",
-    "mergeMethod": "merge_method",
-    "minEntriesToMerge": "min_entries_to_merge",
-    "minEntriesToMergeWaitMinutes": "min_entries_to_merge_wait_minutes",
-}
-
-
 def _given(kind: str, name: str, given: str, default: Any = None) -> None:
     resolver(kind, name)(lambda value, _args, _context: value.given.get(given, default))
 
 
-for _name, _key in _STATUS_PARAMETERS.items():
-    _given("RequiredStatusChecksParameters", _name, _key, default=False)
-for _name, _key in _QUEUE_PARAMETERS.items():
-    _given("MergeQueueParameters", _name, _key)
+_given("RequiredStatusChecksParameters", "doNotEnforceOnCreate", "do_not_enforce_on_create", default=False)
+_given(
+    "RequiredStatusChecksParameters",
+    "strictRequiredStatusChecksPolicy",
+    "strict_required_status_checks_policy",
+    default=False,
+)
+_given("MergeQueueParameters", "groupingStrategy", "grouping_strategy")
 
 
 @resolver("RepositoryRulesetBypassActor", "actor")
@@ -197,14 +179,7 @@ def _actor(each: BypassOf, _args: Args, context: Context) -> App | TeamOf | None
     number = each.entry["actor_id"]
     if each.entry["actor_type"] == "Integration":
         return context.world.apps.get(number)
-    return TeamOf(number, _account_of(each.ruleset, context)) if each.entry["actor_type"] == "Team" else None
-
-
-def _account_of(ruleset: Ruleset, context: Context) -> Account:
-    """Return the account that a ruleset is of, or its repository."""
-    if ruleset.source_type == "Organization":
-        return context.world.accounts[ruleset.source_id]
-    return context.world.owner(context.world.repositories[ruleset.source_id])
+    return TeamOf(number) if each.entry["actor_type"] == "Team" else None
 
 
 def _flag(name: str, kind: str) -> None:
@@ -231,32 +206,17 @@ resolver("RepositoryRulesetBypassActor", "bypassMode")(
 )
 resolver("RepositoryRulesetBypassActor", "repositoryRoleDatabaseId")(lambda each, _args, _context: _role(each))
 resolver("RepositoryRulesetBypassActor", "repositoryRoleName")(lambda _each, _args, _context: None)
-resolver("RepositoryRulesetBypassActor", "repositoryRuleset")(lambda each, _args, _context: each.ruleset)
 
 resolver("Team", "id")(lambda team, _args, _context: f"T_{team.number:x}")
 resolver("Team", "databaseId")(lambda team, _args, _context: team.number)
-for _name in ("name", "slug"):
-    resolver("Team", _name)(lambda team, _args, _context: f"team-{team.number}")
+resolver("Team", "name")(lambda team, _args, _context: f"team-{team.number}")
 
 attributes(
     "BranchProtectionRule",
     id="node_id",
-    databaseId="id",
     isAdminEnforced="enforce_admins",
     lockBranch="locked",
-    pattern="branch",
     requiresStatusChecks="requires_checks",
-    requiresStrictStatusChecks="strict",
-)
-
-
-@resolver("BranchProtectionRule", "repository")
-def _protected(value: BranchProtection, _args: Args, context: Context) -> Repository:
-    return context.world.repositories[value.repository_id]
-
-
-resolver("BranchProtectionRule", "requiredStatusCheckContexts")(
-    lambda value, _args, _context: [check["context"] for check in value.checks]
 )
 
 

@@ -26,9 +26,6 @@ ITEM_TYPES = {
     "AUTOMATIC_BASE_CHANGE_SUCCEEDED_EVENT": "AutomaticBaseChangeSucceededEvent",
 }
 attributes("Label", id="node_id", name="name", createdAt="created_at", updatedAt="updated_at")
-resolver("Label", "description")(lambda _label, _args, _context: None)
-resolver("Label", "color")(lambda _label, _args, _context: "ededed")
-resolver("Label", "isDefault")(lambda _label, _args, _context: False)
 
 
 @resolver("PullRequest", "labels")
@@ -44,19 +41,15 @@ def _timeline(pull: PullRequest, args: Args, _context: Context) -> Connection:
     return connect("timelineItems", found, args, lambda value: value.item.id)
 
 
-def _of_item(kind: str, **fields: str) -> None:
-    for name, attribute in fields.items():
-        resolver(kind, name)(partial(_attribute, attribute))
-
-
 def _attribute(name: str, value: ItemOf, _args: Args, _context: Context) -> Any:
     return getattr(value.item, name)
 
 
 for _kind in ITEM_TYPES.values():
-    _of_item(_kind, id="node_id", createdAt="created_at")
+    resolver(_kind, "id")(partial(_attribute, "node_id"))
+    resolver(_kind, "createdAt")(partial(_attribute, "created_at"))
+for _kind in ("LabeledEvent", "HeadRefForcePushedEvent"):
     resolver(_kind, "actor")(lambda value, _args, context: context.world.accounts.get(value.item.actor_id))
-_of_item("BaseRefChangedEvent", previousRefName="before", currentRefName="after")
 
 
 @resolver("LabeledEvent", "label")

@@ -125,43 +125,23 @@ def _page_info(connection: Connection, _args: dict[str, Any], _context: Any) -> 
     }
 
 
-def _edges(connection: Connection, _args: dict[str, Any], _context: Any) -> list[dict[str, Any]]:
-    return [{"cursor": connection.cursors(item), "node": item} for item in connection.page]
-
-
-def show_connection(kind: str, page_of: Callable[[Any], Connection] = lambda value: value) -> None:
-    """Register the fields that all connections have, for the connection of a type."""
-    owner = f"{kind}Connection"
-    resolver(owner, "nodes")(lambda value, _args, _context: page_of(value).page)
-    resolver(owner, "edges")(lambda value, args, context: _edges(page_of(value), args, context))
-    resolver(owner, "pageInfo")(lambda value, args, context: _page_info(page_of(value), args, context))
-    if kind != "SearchResultItem":  # which counts by kind
-        resolver(owner, "totalCount")(lambda value, _args, _context: page_of(value).total)
-
-
-for _name in [
+for _kind in [
     "CheckRun",
     "CheckSuite",
     "Commit",
-    "GitActor",
-    "IssueComment",
     "Label",
     "MergeQueueEntry",
-    "ProjectCard",
-    "ProjectV2Item",
     "PullRequest",
     "PullRequestChangedFile",
     "PullRequestCommit",
     "PullRequestReview",
     "PullRequestTimelineItems",
-    "ReactingUser",
-    "Reactor",
     "Ref",
-    "Repository",
     "RepositoryRule",
     "RepositoryRuleset",
     "RepositoryRulesetBypassActor",
-    "ReviewRequest",
-    "User",
 ]:
-    show_connection(_name)
+    _owner = f"{_kind}Connection"
+    resolver(_owner, "nodes")(lambda value, _args, _context: value.page)
+    resolver(_owner, "pageInfo")(_page_info)
+    resolver(_owner, "totalCount")(lambda value, _args, _context: value.total)

@@ -3,21 +3,11 @@
 import argparse
 import importlib
 
+from tools.bench.servers import machine
+
 NAMES = (
-    "freeze_state",
-    "mcp",
-    "webhooks",
-    "pushes",
-    "two_installations",
-    "overview",
-    "pages",
-    "interactions",
-    "notifications",
-    "processes",
-    "restarts",
-    "scale",
-    "stop",
-    "exception_rules",
+    *("freeze_state", "mcp", "webhooks", "pushes", "two_installations", "overview", "pages", "interactions"),
+    *("notifications", "processes", "restarts", "scale", "stop", "exception_rules"),
 )
 
 
@@ -29,6 +19,7 @@ def main() -> None:
     unknown = set(chosen) - set(NAMES)
     if unknown:
         parser.error(f"unknown measurement {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    print(machine())
     for name in chosen:
         importlib.import_module(f"tools.bench.{name}").main()
         print()

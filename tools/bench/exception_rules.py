@@ -5,12 +5,10 @@ A second freeze of the same heads reads no fact again: no pull request has chang
 """
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
-from tools.bench.servers import cpu_seconds, machine, memory_mb
-from tools.bench.stack import LOGIN, Stack, heads_of, running, scaled, wait_for_rest, warm
-from tools.bench.writes import Writes, freeze, lift
+from tools.bench.servers import cpu_seconds
+from tools.bench.stack import ORGANIZATION, Stack, Writes, running, scaled, wait_for_rest, warm
 
 SIZES = (scaled(1000), scaled(5000))
 LATENCY_MS = 50
@@ -35,51 +33,34 @@ def main() -> None:
 
 def compare(stack: Stack, heads: int) -> None:
     """Measure freezes of so many heads, and print."""
-    print(f"A freeze of {heads} heads, one worker, {LATENCY_MS} ms a call ({machine()})")
-    warm(stack, f"{LOGIN}/service-1")
-    without = measure(stack)
-    print(f"  no rule:                     {without}")
+    print(f"A freeze of {heads} heads, one worker, {LATENCY_MS} ms a call")
+    warm(stack)
+    calls, cpu = measure(stack, "no rule")
     if heads == SIZES[0]:
         add_rule(stack, "elsewhere", FILES, {"type": "glob", "patterns": ["other/*"]})
-        print(f"  a rule that does not apply:  {measure(stack)}")
-    add_rule(stack, "files", FILES, {"type": "organization"})
-    add_rule(stack, "label", LABEL, {"type": "organization"})
-    ruled = measure(stack)
-    print(f"  two rules:                   {ruled}")
-    print(f"    calls {ruled.calls / without.calls:.2f} x (aim 2), CPU {ruled.cpu / without.cpu:.2f} x (aim 1.5)")
+        measure(stack, "a rule that does not apply")
+    add_rule(stack, "files", FILES, ORGANIZATION)
+    add_rule(stack, "label", LABEL, ORGANIZATION)
+    ruled_calls, ruled_cpu = measure(stack, "two rules")
+    print(f"    calls {ruled_calls / calls:.2f} x (aim 2), CPU {ruled_cpu / cpu:.2f} x (aim 1.5)")
     if heads == SIZES[0]:
-        print(f"  two rules, nothing changed:  {measure(stack)}")
+        measure(stack, "two rules, nothing changed")
 
 
-@dataclass(frozen=True, slots=True)
-class FreezeCost:
-    """Calls to GitHub and CPU seconds of the worker until it was at rest, its memory then, and when all was blocked."""
-
-    calls: int
-    cpu: float
-    memory: float
-    """In MB."""
-    blocked: float
-    """In seconds after the freeze."""
-
-    def __str__(self) -> str:
-        blocked = f"all blocked after {self.blocked:.1f} s"
-        return f"{self.calls} calls, {self.cpu:.2f} s CPU, {blocked}, worker {self.memory:.0f} MB"
-
-
-def measure(stack: Stack) -> FreezeCost:
-    """Freeze everything, wait until it is at rest, and lift it."""
+def measure(stack: Stack, name: str) -> tuple[int, float]:
+    """Freeze everything, wait until it is at rest, print, and lift it; return calls of GitHub and the worker's CPU."""
     stack.control("GET", "/calls?reset=true")
-    worker, heads, writes = stack.processes["worker-1"], heads_of(stack), Writes(stack)
-    cpu = cpu_seconds(worker)
-    freeze_id, since = freeze(stack, LOGIN, "Measuring rules")
+    worker, heads, writes = stack.processes["worker-1"], stack.heads(), Writes(stack)
+    before = cpu_seconds(worker)
+    freeze_id, since = stack.freeze()
     blocked = writes.wait("failure", since, heads)
     wait_for_rest(stack)
     calls = stack.control("GET", "/calls")["total"]
-    cost = FreezeCost(calls, cpu_seconds(worker) - cpu, memory_mb(worker), blocked)
-    writes.wait("success", lift(stack, LOGIN, freeze_id), heads)
+    cpu = cpu_seconds(worker) - before
+    print(f"  {name:27} {calls} calls, {cpu:.2f} s CPU, all blocked after {blocked:.1f} s")
+    writes.wait("success", stack.lift(freeze_id), heads)
     wait_for_rest(stack)
-    return cost
+    return calls, cpu
 
 
 def add_rule(stack: Stack, name: str, condition: dict[str, Any], scope: dict[str, Any]) -> None:

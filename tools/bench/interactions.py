@@ -4,14 +4,10 @@ The organisation is that of `overview`. Of each step the best of some tries coun
 processor as well. Aim: 100 ms for each.
 """
 
-import tempfile
-from pathlib import Path
-
-from rules.access.login_sessions import cookie_name
-from tests.harness.browser import CHROMIUM, RENDERED, Browser, chromium
+from tests.harness.browser import CHROMIUM, RENDERED, Browser
 from tools.bench.overview import seed
-from tools.bench.pages import sign_in
-from tools.bench.servers import machine, storage, web
+from tools.bench.pages import browsing, sign_in
+from tools.bench.servers import storage, web
 
 TRIES = 3
 AIM_MS = 100
@@ -42,32 +38,16 @@ PLACE = """(selector => new Promise(done => {
   look();
 }))"""
 """Where something is on the screen, as soon as it is there."""
+DIALOG = ("click h1", "type ?", "click #keys button")
 STEPS = {
-    "/": ("click [data-dialog]", "click dialog [data-close]", "click h1", "type ?", "click #keys button"),
+    "/": ("click [data-dialog]", "click dialog [data-close]", *DIALOG),
     "/freezes/new": (
-        "click #scope-repositories",
-        "click #choices input",
-        "click #scope-glob",
-        "click #scope-organization",
-        "click #scope-repositories",
-        "click #find",
-        "type s",
-        "click #repeats [value=yearly]",
-        "click #reason",
-        "type r",
-        "type e",
-        "click .quick button",
-        "click #new-freeze > div > details > summary",
+        *(f"click #{field}" for field in ("scope-repositories", "choices input", "scope-glob", "scope-organization")),
+        *("click #scope-repositories", "click #find", "type s", "click #repeats [value=yearly]"),
+        *("click #reason", "type r", "type e", "click .quick button", "click #new-freeze > div > details > summary"),
     ),
-    "/calendar": ("click .event.begins", "click h1", "type ?", "click #keys button", "click .event.begins"),
-    "/repositories": (
-        "click #q",
-        "type s",
-        "type e",
-        "click h1",
-        "type ?",
-        "click #keys button",
-    ),
+    "/calendar": ("click .event.begins", *DIALOG, "click .event.begins"),
+    "/repositories": ("click #q", "type s", "type e", *DIALOG),
 }
 """What people do on a page, in this order."""
 
@@ -102,20 +82,12 @@ def main() -> None:
     if CHROMIUM is None:
         print("Chromium is not installed: no interaction was measured")
         return
-    with (
-        storage() as stores,
-        tempfile.TemporaryDirectory() as home,
-        chromium(Path(home)) as started,
-        started.profile() as browser,
-    ):
+    with storage() as stores, web(stores.environment) as server:
         seed(stores)
         token, _freeze = sign_in(stores)
-        with web("app.main:app", stores.environment, "/healthz") as server:
-            browser.run_scripts(enabled=True)
+        with browsing(server, token) as browser:
             browser.resize(1280)
-            browser.call("Network.setCookie", name=cookie_name(server.address), value=token, url=server.address)
-            browser.call("Emulation.setCPUThrottlingRate", rate=4)
-            print(f"The slowest step of each page, the best of {TRIES} tries ({machine()})")
+            print(f"The slowest step of each page, the best of {TRIES} tries")
             for path, steps in STEPS.items():
                 took, step = slowest_step(browser, server.address + path, steps)
                 print(f"  {path:14} {took:4.0f} ms (aim {AIM_MS})   {step}")

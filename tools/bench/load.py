@@ -1,11 +1,9 @@
 """A small closed-loop HTTP load generator: so many keep-alive connections, each sending its next request at once.
 
 It runs in a process of its own, with raw sockets, so that measuring costs as little as possible beside what is
-measured. `python -m tools.bench.load URL --connections 16 --seconds 5 [--header 'Name: value'] …` prints JSON; what it
-reads from its input is the body of each request.
+measured. `python -m tools.bench.load` reads arguments of `_generate` as JSON, and prints what it found as JSON.
 """
 
-import argparse
 import asyncio
 import json
 import re
@@ -40,6 +38,10 @@ class Load:
     cpu: float = 0.0
     """Microseconds of the server's processes for each request."""
 
+    def __str__(self) -> str:
+        latencies = f"p50 {self.p50_ms:.1f} ms   p95 {self.p95_ms:.1f} ms   p99 {self.p99_ms:.1f} ms"
+        return f"{self.per_second:6.0f} requests/s   {self.cpu:6.0f} µs of CPU   {latencies}   statuses {self.statuses}"
+
 
 async def _connection(host: str, port: int, request: bytes, end: float, times: list[float], statuses: set[str]) -> None:
     reader, writer = await asyncio.open_connection(host, port)
@@ -54,21 +56,18 @@ async def _connection(host: str, port: int, request: bytes, end: float, times: l
     writer.close()
 
 
-async def _generate(url: str, headers: Sequence[str], body: bytes, connections: int, seconds: float) -> Load:
+async def _generate(url: str, headers: Sequence[str], body: str, connections: int, seconds: float) -> Load:
     parts = urlsplit(url)
     target = parts.path + (f"?{parts.query}" if parts.query else "")
     lines = [f"{'POST' if body else 'GET'} {target} HTTP/1.1", f"Host: {parts.netloc}", *headers]
-    request = ("\r\n".join([*lines, f"Content-Length: {len(body)}"]) + "\r\n\r\n").encode() + body
+    content = body.encode()
+    request = "\r\n".join([*lines, f"Content-Length: {len(content)}", "", ""]).encode() + content
     times: list[float] = []
     statuses: set[str] = set()
     start_time = time.perf_counter()
-    end = start_time + seconds
-    await asyncio.gather(
-        *(
-            _connection(parts.hostname or "", parts.port or 80, request, end, times, statuses)
-            for _ in range(connections)
-        )
-    )
+    place = parts.hostname or "", parts.port or 80
+    clients = (_connection(*place, request, start_time + seconds, times, statuses) for _ in range(connections))
+    await asyncio.gather(*clients)
     took = time.perf_counter() - start_time
     times.sort()
     p50, p95, p99 = (times[min(len(times) - 1, int(len(times) * share))] * 1000 for share in (0.5, 0.95, 0.99))
@@ -82,17 +81,16 @@ class Asked:
     server: "WebServer"
     path: str
     headers: Sequence[str] = ()
-    body: bytes = b""
+    body: str = ""
 
 
 def run(asked: Asked, *, connections: int = 16, seconds: float = 4.0) -> Load:
     """Send a request again and again from a process of its own, and return what that found."""
-    command = [sys.executable, "-m", "tools.bench.load", asked.server.address + asked.path]
-    command += ["--connections", str(connections), "--seconds", str(seconds)]
-    for header in asked.headers:
-        command += ["--header", header]
+    arguments = {"url": asked.server.address + asked.path, "headers": asked.headers, "body": asked.body}
+    told = json.dumps({**arguments, "connections": connections, "seconds": seconds})
     before = asked.server.cpu_seconds
-    answer = subprocess.run(command, check=True, capture_output=True, input=asked.body)
+    command = [sys.executable, "-m", "tools.bench.load"]
+    answer = subprocess.run(command, check=True, capture_output=True, input=told.encode())
     found = Load(**json.loads(answer.stdout))
     return replace(found, cpu=(asked.server.cpu_seconds - before) / found.requests * 1e6)
 
@@ -108,26 +106,10 @@ def in_turns(asked: Mapping[str, Asked], *, connections: int = 16, seconds: floa
 
 def _median(loads: Sequence[Load]) -> Load:
     """Return the median of each figure, and every status that was seen."""
-    numbers = {
-        each.name: statistics.median(getattr(load, each.name) for load in loads)
-        for each in fields(Load)
-        if each.name != "statuses"
-    }
+    names = [each.name for each in fields(Load) if each.name != "statuses"]
+    numbers = {name: statistics.median(getattr(load, name) for load in loads) for name in names}
     return Load(**numbers, statuses=sorted({status for load in loads for status in load.statuses}))
 
 
-def main() -> None:
-    """Generate load as the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("url")
-    parser.add_argument("--connections", type=int, default=16)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--header", action="append", default=[])
-    given = parser.parse_args()
-    body = sys.stdin.buffer.read()
-    load = uvloop.run(_generate(given.url, given.header, body, given.connections, given.seconds))
-    print(json.dumps(asdict(load)))
-
-
 if __name__ == "__main__":
-    main()
+    print(json.dumps(asdict(uvloop.run(_generate(**json.load(sys.stdin))))))

@@ -6,6 +6,8 @@ on slow 4G (1.6 Mbit/s, 150 ms) with a processor of a quarter's speed at most 1 
 """
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -16,10 +18,10 @@ from models.organizations import Organization
 from rules.access.login_sessions import cookie_name
 from services.core.tokens import new_session_token, token_hash
 from tests import factories
-from tests.harness.browser import CHROMIUM, chromium
+from tests.harness.browser import CHROMIUM, Browser, chromium
 from tools.bench.load import Asked, run
 from tools.bench.overview import BRANCHES, seed
-from tools.bench.servers import Storage, machine, storage, web
+from tools.bench.servers import Storage, WebServer, storage, web
 
 CONNECTIONS, WARM_UP, SECONDS, TRIES = 2, 1.0, 3.0, 5
 AIM_MS, AIM_PAINT_MS = 150, 1_000
@@ -46,37 +48,38 @@ def sign_in(stores: Storage) -> tuple[str, str]:
         return token, session.scalars(select(Freeze.id).where(Freeze.ended_at.is_(None)).limit(1)).one()
 
 
-def paint(address: str, cookie: str, token: str) -> float:
-    """Return the median of the largest contentful paint of a page, in milliseconds."""
-    times = []
+@contextmanager
+def browsing(server: WebServer, token: str) -> Iterator[Browser]:
+    """Open a browser that has signed in, with scripts, on a processor of a quarter of the speed."""
     with tempfile.TemporaryDirectory() as home, chromium(Path(home)) as started, started.profile() as browser:
         browser.run_scripts(enabled=True)
-        browser.call("Network.setCookie", name=cookie, value=token, url=address)
-        browser.call("Network.emulateNetworkConditions", **SLOW_4G)
+        browser.call("Network.setCookie", name=cookie_name(server.address), value=token, url=server.address)
         browser.call("Emulation.setCPUThrottlingRate", rate=4)
+        yield browser
+
+
+def paint(server: WebServer, token: str) -> float:
+    """Return the median of the largest contentful paint of `/`, in milliseconds."""
+    times = []
+    with browsing(server, token) as browser:
+        browser.call("Network.emulateNetworkConditions", **SLOW_4G)
         for _ in range(TRIES + 1):
             browser.call("Network.clearBrowserCache")
-            browser.open(address)
+            browser.open(server.address + "/")
             times.append(float(browser.value(PAINT)))
     return median(times[1:])  # the first page of a browser takes longer
 
 
 def main() -> None:
     """Measure and print."""
-    with storage() as stores:
+    with storage() as stores, web(stores.environment) as server:
         seed(stores)
         token, freeze = sign_in(stores)
-        with web("app.main:app", stores.environment, "/healthz") as server:
-            cookie = cookie_name(server.address)
-            print(f"{BRANCHES} watched branches, all frozen ({machine()}; {CONNECTIONS} connections, 2 workers)")
-            for path in (*PATHS, f"/freezes/{freeze}", f"/freezes/{freeze}/lift"):
-                asked = Asked(server, path, [f"Cookie: {cookie}={token}", "Accept-Encoding: br"])
-                _, found = (run(asked, connections=CONNECTIONS, seconds=seconds) for seconds in (WARM_UP, SECONDS))
-                print(
-                    f"  GET {path.replace(freeze, '…'):20} p50 {found.p50_ms:6.1f} ms   p95 {found.p95_ms:6.1f} ms "
-                    f"(aim {AIM_MS})   {found.cpu / 1000:5.1f} ms of CPU   statuses {found.statuses}"
-                )
-            if CHROMIUM is None:
-                print("  Chromium is not installed: no paint was measured")
-                return
-            print(f"  largest contentful paint of / {paint(server.address, cookie, token):.0f} ms (aim {AIM_PAINT_MS})")
+        headers = [f"Cookie: {cookie_name(server.address)}={token}", "Accept-Encoding: br"]
+        print(f"{BRANCHES} watched branches, all frozen ({CONNECTIONS} connections, 2 workers; aim: p95 {AIM_MS} ms)")
+        for path in (*PATHS, f"/freezes/{freeze}", f"/freezes/{freeze}/lift"):
+            asked = Asked(server, path, headers)
+            _, found = (run(asked, connections=CONNECTIONS, seconds=seconds) for seconds in (WARM_UP, SECONDS))
+            print(f"  GET {path.replace(freeze, '…'):20} {found}")
+        painted = f"{paint(server, token):.0f} ms (aim {AIM_PAINT_MS})" if CHROMIUM else "not measured: no Chromium"
+        print(f"  largest contentful paint of /: {painted}")

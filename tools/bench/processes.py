@@ -10,13 +10,13 @@ import random
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import requests
 
-from tools.bench.servers import cpu_seconds, family, machine
-from tools.bench.stack import LOGIN, Stack, conclusions, running, scaled, wait_for_rest, warm
+from tools.bench.servers import cpu_seconds, family
+from tools.bench.stack import LOGIN, Stack, running, scaled, wait_for_rest, warm
 
 REPOSITORIES, HEADS = 60, 3
 ROUNDS = scaled(120)
@@ -26,70 +26,49 @@ LATENCY_MS = 20
 SEED = 20_261_123
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What one run found."""
-
-    cpu: float
-    """Seconds of all processes of the service, of killed ones until they were killed."""
-    writes: int
-    repeated: int
-    """Checks that a head got twice in a row."""
-    wrong: int
-    """Heads that show something else than `success` once all is lifted."""
-
-
 def main() -> None:
     """Measure and print."""
     print(
         f"{ROUNDS} freezes and lifts of {REPOSITORIES_OF_FREEZE} of {REPOSITORIES} repositories with {HEADS} heads "
-        f"each, one every {FREEZE_INTERVAL} s, {LATENCY_MS} ms a call ({machine()})"
+        f"each, one every {FREEZE_INTERVAL} s, {LATENCY_MS} ms a call (aims: nothing wrong, CPU 1.15)"
     )
-    single = measure((1, 1), ())
-    show("1/1", single, single)
-    for killed in (("worker-2", "worker-3"), ("api-2", "worker-1")):
-        show(f"2/3, {' and '.join(killed)} killed", measure((2, 3), killed), single)
-    print("  (aims: nothing wrong, CPU 1.15)")
+    single = 0.0
+    for counts, killed in (((1, 1), ()), ((2, 3), ("worker-2", "worker-3")), ((2, 3), ("api-2", "worker-1"))):
+        cpu, found = measure(counts, killed)
+        single = single or cpu
+        print(f"  {counts}, killed: {killed}: CPU {cpu:.1f} s ({cpu / single:.2f}), {found}")
 
 
-def show(name: str, found: Result, single: Result) -> None:
-    """Print one run beside that with one process of each kind."""
-    print(
-        f"  {name}: CPU {found.cpu:.1f} s ({found.cpu / single.cpu:.2f}), {found.writes} checks written, "
-        f"{found.repeated} of them again, {found.wrong} heads wrong"
-    )
-
-
-def measure(counts: tuple[int, int], killed: Sequence[str]) -> Result:
-    """Do the work once."""
+def measure(counts: tuple[int, int], killed: Sequence[str]) -> tuple[float, str]:
+    """Do the work once; return CPU seconds, of killed processes until they were killed, and what heads show at last."""
     alone = {"WEB_CONCURRENCY": "1"}
     with running(REPOSITORIES, HEADS, latency_ms=LATENCY_MS, environment=alone, counts=counts) as stack:
         for host in stack.hosts:
-            warm(replace(stack, api=host), f"{LOGIN}/service-1")
+            warm(replace(stack, api=host))
         stack.control("GET", "/calls?reset=true")
-        before = {name: cpu_seconds(process_id) for name, process_id in stack.processes.items()}
-        after = work(stack, killed)
+        before = stack.cpu_seconds()
+        used = work(stack, killed)
         wait_for_rest(stack)
         alive = {name: each for name, each in stack.processes.items() if name not in killed}
-        after |= {name: cpu_seconds(process_id) for name, process_id in alive.items()}
+        cpu = used + replace(stack, processes=alive).cpu_seconds() - before
         writes = stack.control("GET", "/writes")["writes"]
-        shown = conclusions(stack)
-    wrong = sum(count for conclusion, count in shown.items() if conclusion != "success")
-    cpu = sum(after[name] - before[name] for name in before)
-    return Result(cpu, len(writes), repeated(writes), wrong)
+        checks = [check for head in stack.heads().values() for check in head["checks"].values()]
+    wrong = sum(check["conclusion"] != "success" for check in checks)
+    return cpu, f"{len(writes)} checks written, {repeated(writes)} of them again, {wrong} heads wrong"
 
 
-def work(stack: Stack, killed: Sequence[str]) -> dict[str, float]:
+def work(stack: Stack, killed: Sequence[str]) -> float:
     """Start and lift freezes; kill processes halfway, and return the CPU seconds that they had used."""
-    chance, used = random.Random(SEED), {}
+    chance, used = random.Random(SEED), 0.0
     names = [f"{LOGIN}/service-{number}" for number in range(1, REPOSITORIES + 1)]
     running: list[str] = []
     for number in range(ROUNDS):
         due = time.monotonic() + FREEZE_INTERVAL
         if number == ROUNDS // 2:
-            for name in killed:
-                used[name] = cpu_seconds(stack.processes[name])
-                kill(stack.processes[name])
+            for process_id in (stack.processes[name] for name in killed):
+                used += cpu_seconds(process_id)
+                for each in family(process_id):
+                    os.kill(each, signal.SIGKILL)
         if running and chance.random() < 0.5:
             ask(stack, f"/v1/freezes/{running.pop(0)}/lift", {}, f"lift-{number}")
         else:
@@ -113,12 +92,6 @@ def ask(stack: Stack, path: str, body: Any, key: str) -> Any:
         answer.raise_for_status()
         return answer.json()
     raise RuntimeError("no host of the API answers")
-
-
-def kill(process_id: int) -> None:
-    """Kill a process and those that it has started."""
-    for each in family(process_id):
-        os.kill(each, signal.SIGKILL)
 
 
 def repeated(writes: Sequence[dict[str, Any]]) -> int:

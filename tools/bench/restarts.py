@@ -17,8 +17,8 @@ from pathlib import Path
 
 import requests
 
-from tools.bench.servers import cpu_seconds, machine, process, run, wait_for, web
-from tools.bench.stack import LOGIN, Stack, running, scaled, until, warm
+from tools.bench.servers import cpu_seconds, process, run, wait_for, web
+from tools.bench.stack import LOGIN, Stack, running, scaled, warm
 from tools.embedded.ports import free_port, free_ports
 
 STARTS = scaled(7)
@@ -36,11 +36,8 @@ http {{
   server {{
     listen 127.0.0.1:{port};
     location / {{
-      proxy_pass http://change_freeze;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_set_header Host $host;
-      proxy_buffering off;
+      proxy_pass http://change_freeze; proxy_http_version 1.1; proxy_buffering off;
+      proxy_set_header Connection ""; proxy_set_header Host $host;
     }}
   }}
 }}
@@ -49,9 +46,9 @@ http {{
 
 def main() -> None:
     """Measure and print."""
-    print(f"Restarts ({machine()})")
+    print("Restarts")
     with running(20, 2, latency_ms=20) as stack:
-        warm(stack, f"{LOGIN}/service-1")
+        warm(stack)
         starts = [start(stack.environment) for _ in range(STARTS)]
         seconds, cpu = (sorted(values) for values in zip(*starts, strict=True))
         print(
@@ -66,7 +63,7 @@ def start(environment: Mapping[str, str]) -> tuple[float, float]:
     port = free_port()
     began = time.monotonic()
     with process(["app", "api"], {**environment, "PORT": str(port)}) as started:
-        until(lambda: is_ready(f"http://127.0.0.1:{port}"), every=0.02)
+        wait_for(f"http://127.0.0.1:{port}/readyz", started)
         return time.monotonic() - began, cpu_seconds(started.pid)
 
 
@@ -76,18 +73,19 @@ def replace_hosts(stack: Stack) -> None:
         print("  replacing hosts: not measured, because nginx is not installed")
         return
     ports = free_ports(2)
-    with ExitStack() as exit_stack, nginx(ports) as address:
-        hosts = [exit_stack.enter_context(ExitStack()) for _ in ports]
-        for host, port in zip(hosts, ports, strict=True):
-            host.enter_context(web("app.main:app", stack.environment, "/readyz", port))
+    with ExitStack() as exit_stack:
+        hosts = {port: exit_stack.enter_context(ExitStack()) for port in ports}
+        for port, host in hosts.items():
+            host.enter_context(web(stack.environment, port=port))
+        address = exit_stack.enter_context(nginx(ports))
         over, seen = threading.Event(), Counter[str]()
         with ThreadPoolExecutor(CONNECTIONS) as clients:
             asking = [clients.submit(client, stack, address, number, over, seen) for number in range(CONNECTIONS)]
             try:
                 for _ in range(REPLACEMENTS):
-                    for host, port in zip(hosts, ports, strict=True):
+                    for port, host in hosts.items():
                         host.close()
-                        host.enter_context(web("app.main:app", stack.environment, "/readyz", port))
+                        host.enter_context(web(stack.environment, port=port))
             finally:
                 over.set()
             for each in asking:
@@ -134,11 +132,3 @@ def client(stack: Stack, address: str, number: int, over: threading.Event, seen:
         started = ask("POST", "/v1/freezes", {"scope": scope, "reason": "Replacing hosts"})
         if started is not None and started.ok:
             ask("POST", f"/v1/freezes/{started.json()['id']}/lift", {})
-
-
-def is_ready(address: str) -> bool:
-    """True if a host says that it is ready."""
-    try:
-        return requests.get(f"{address}/readyz", timeout=5).status_code == 200
-    except requests.RequestException:
-        return False

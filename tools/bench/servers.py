@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.orm import Session
 
 from app.commands.migrate import migrate
+from tests.factories.organizations import SECRET_KEY
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.embedded.ports import free_port
 from tools.embedded.processes import Program, start_child, stop_child
@@ -39,7 +40,7 @@ class Storage:
         return {
             "DATABASE_URL": self.database_url,
             "REDIS_URL": self.redis_url,
-            "SECRET_KEY": "a secret of the benchmark",
+            "SECRET_KEY": SECRET_KEY,
             "CURSOR_SECRET": "another secret of the benchmark",
             "RATE_LIMIT_ORGANIZATION": "1000000000",
             "RATE_LIMIT_WRITES": "1000000000",
@@ -116,13 +117,6 @@ def cpu_seconds(process_id: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def memory_mb(process_id: int) -> float:
-    """Return the largest resident size, in MB, among a process and those that it has started."""
-    statuses = [Path(f"/proc/{each}/status").read_text() for each in family(process_id)]
-    lines = (line for status in statuses for line in status.splitlines() if line.startswith("VmRSS"))
-    return max(int(line.split()[1]) / 1024 for line in lines)
-
-
 def family(process_id: int) -> list[int]:
     """Return a process and those that it has started."""
     children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
@@ -130,8 +124,10 @@ def family(process_id: int) -> list[int]:
 
 
 @contextmanager
-def web(application: str, environment: Mapping[str, str], ready: str, port: int = 0) -> Iterator[WebServer]:
-    """Serve an ASGI application under gunicorn, and yield the server once `ready` answers."""
+def web(
+    environment: Mapping[str, str], *, application: str = "app.main:app", ready: str = "/readyz", port: int = 0
+) -> Iterator[WebServer]:
+    """Serve an ASGI application under gunicorn, and yield the server once `ready` answers below 500."""
     port = port or free_port()
     arguments = ["gunicorn", "-c", "app/gunicorn.py", application]
     settings = {"PORT": str(port), "WEB_CONCURRENCY": str(WORKERS), **environment}
@@ -142,15 +138,13 @@ def web(application: str, environment: Mapping[str, str], ready: str, port: int 
 
 
 def wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
-    """Wait until `url` answers anything; raise RuntimeError when its server ends or takes too long."""
+    """Wait until `url` answers below 500; raise RuntimeError when its server ends or takes too long."""
     end = time.monotonic() + START_TIMEOUT
     while time.monotonic() < end and server.poll() is None:
-        try:
-            requests.get(url, timeout=2)
-        except requests.RequestException:
-            time.sleep(0.05)
-        else:
-            return
+        with suppress(requests.RequestException):
+            if requests.get(url, timeout=2).status_code < 500:
+                return
+        time.sleep(0.02)
     raise RuntimeError(f"{url} did not come up")
 
 

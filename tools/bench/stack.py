@@ -6,8 +6,8 @@
 import os
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +17,13 @@ import requests
 
 from tests.harness.app_key import make_app_key
 from tools.bench.seeding import Account, seed
-from tools.bench.servers import Storage, process, storage, wait_for, web
+from tools.bench.servers import Storage, cpu_seconds, process, storage, wait_for, web
 from tools.embedded.ports import free_port, free_ports
 
 INSTALLATION = 4711
 LOGIN = "acme"
+ORGANIZATION = {"type": "organization"}
+"""The scope of everything."""
 WEBHOOK_SECRET = "the benchmark's webhook secret"  # noqa: S105 - opens nothing but this simulation
 MAINTAINER = "the benchmark's maintainer token"
 REST_TIMEOUT = 300.0
@@ -62,6 +64,31 @@ class Stack:
         answer.raise_for_status()
         return answer.json()
 
+    def freeze(
+        self, scope: Mapping[str, str] = ORGANIZATION, login: str = LOGIN, reason: str = "Measuring freezes"
+    ) -> tuple[str, float]:
+        """Freeze branches; return the freeze's id and the moment at which it was requested."""
+        since = time.time()
+        body = {"scope": scope, "reason": reason, "impactAcknowledged": True}
+        answer = self.call("POST", "/v1/freezes", body, login)
+        answer.raise_for_status()
+        return answer.json()["id"], since
+
+    def lift(self, freeze_id: str, login: str = LOGIN) -> float:
+        """Lift a freeze; return the moment at which it was requested."""
+        since = time.time()
+        self.call("POST", f"/v1/freezes/{freeze_id}/lift", {}, login).raise_for_status()
+        return since
+
+    def heads(self, login: str = LOGIN) -> dict[str, Any]:
+        """Return what GitHub shows of the open heads of an organisation, by commit."""
+        listed = self.control("GET", "/checks")["heads"]
+        return {head["headSha"]: head for head in listed if head["repository"].startswith(f"{login}/")}
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time until now of the service's processes."""
+        return sum(map(cpu_seconds, self.processes.values()))
+
     def as_person(self, method: str, path: str, body: Any = None) -> requests.Response:
         """Call GitHub as a maintainer."""
         headers = {"Authorization": f"Bearer {MAINTAINER}"}
@@ -98,11 +125,10 @@ def serving(
     """
     key = make_app_key()
     with storage() as stores, ExitStack() as stack, tempfile.TemporaryDirectory() as home:
-        public = Path(home, "app.pub")
-        public.write_text(key.public)
+        Path(home, "app.pub").write_text(key.public)
         port, api_ports = free_port(), free_ports(counts[0])
         fake_github = f"http://127.0.0.1:{port}"
-        arguments = ["--port", str(port), "--app-public-key", str(public), "--person-token", MAINTAINER]
+        arguments = ["--port", str(port), "--app-public-key", f"{home}/app.pub", "--person-token", MAINTAINER]
         arguments += ["--webhook-url", f"http://127.0.0.1:{api_ports[0]}/webhooks/github"]
         arguments += ["--webhook-secret", WEBHOOK_SECRET]
         server = stack.enter_context(process(["tools.fake_github", *arguments], {}))
@@ -119,7 +145,7 @@ def serving(
             "FULL_PASS_EVERY": "86400",
             **(environment or {}),
         }
-        hosts = [stack.enter_context(web("app.main:app", dependencies, "/healthz", each)) for each in api_ports]
+        hosts = [stack.enter_context(web(dependencies, port=each)) for each in api_ports]
         processes = {f"api-{number}": host.process_id for number, host in enumerate(hosts, start=1)}
         for number in range(1, counts[1] + 1):
             processes[f"worker-{number}"] = stack.enter_context(process(["app", "worker"], dependencies)).pid
@@ -127,15 +153,12 @@ def serving(
         yield Stack(addresses[0], fake_github, keys, stores, processes, addresses, dependencies)
 
 
-def warm(stack: Stack, repository: str, login: str = LOGIN) -> None:
+def warm(stack: Stack, repository: str = f"{LOGIN}/service-1", login: str = LOGIN) -> None:
     """Freeze and lift one branch a few times: a service that has been running has connections and statements ready."""
     for _ in range(6):
-        scope = {"type": "branch", "repository": repository, "branch": "main"}
-        body = {"scope": scope, "reason": "Warming the processes up"}
-        answer = stack.call("POST", "/v1/freezes", body, login)
-        answer.raise_for_status()
+        freeze, _ = stack.freeze({"type": "branch", "repository": repository, "branch": "main"}, login)
         time.sleep(0.5)
-        stack.call("POST", f"/v1/freezes/{answer.json()['id']}/lift", {}, login).raise_for_status()
+        stack.lift(freeze, login)
         time.sleep(0.5)
     wait_for_rest(stack)
 
@@ -155,13 +178,53 @@ def until(reached: Callable[[], object], every: float = POLL_INTERVAL, deadline:
         time.sleep(every)
 
 
-def conclusions(stack: Stack) -> dict[str, int]:
-    """Count what GitHub shows on open heads, by conclusion."""
-    heads = stack.control("GET", "/checks")["heads"]
-    return dict(Counter(check["conclusion"] for head in heads for check in head["checks"].values()))
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One verdict that was written."""
+
+    at: float
+    """Epoch seconds."""
+    head: str
+    conclusion: str
 
 
-def heads_of(stack: Stack, login: str = LOGIN) -> set[str]:
-    """Return the commits of an organisation's open heads."""
-    listed = stack.control("GET", "/checks")["heads"]
-    return {head["headSha"] for head in listed if head["repository"].startswith(f"{login}/")}
+@dataclass(slots=True)
+class Writes:
+    """All verdicts since the counters were last reset, in the order in which they were written.
+
+    The moments are GitHub's, of the same machine's clock, so how often one looks blurs nothing.
+    """
+
+    stack: Stack
+    all: list[Write] = field(default_factory=list)
+
+    def look(self) -> None:
+        """Read the new writes."""
+        listed: list[dict[str, Any]] = self.stack.control("GET", f"/writes?after={len(self.all)}")["writes"]
+        self.all += [Write(each["receivedAt"], each["headSha"], each["conclusion"]) for each in listed]
+
+    def first(self, conclusion: str, since: float, heads: Collection[str]) -> dict[str, float]:
+        """Return when each of the heads first got a conclusion since a moment, the earliest first."""
+        found: dict[str, float] = {}
+        for write in self.all:
+            if write.conclusion == conclusion and write.at >= since and write.head in heads:
+                found.setdefault(write.head, write.at)
+        return found
+
+    def wait(self, conclusion: str, since: float, heads: Collection[str]) -> float:
+        """Wait until all of the heads got the conclusion; return the seconds from `since` to the last of them."""
+        missing, place, last = set(heads), bisect_left(self.all, since, key=lambda write: write.at), since
+
+        def written() -> bool:
+            """Read what is new; True if no head misses the conclusion any more."""
+            nonlocal place, last
+            self.look()
+            for write in self.all[place:]:  # each once: measuring takes processor time
+                if write.conclusion == conclusion and write.at >= since and write.head in missing:
+                    missing.remove(write.head)
+                    last = write.at
+            place = len(self.all)
+            return not missing
+
+        until(written)
+        return last - since

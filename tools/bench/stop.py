@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tools.bench.servers import machine
-from tools.bench.stack import LOGIN, Stack, running, scaled, until, warm
-from tools.bench.writes import freeze
+from tools.bench.stack import Stack, running, scaled, until, warm
 from tools.fake_github.model.installations import PERMISSIONS
 
 LATENCY_MS = 50
@@ -62,7 +60,7 @@ CASES = (
 
 def main() -> None:
     """Measure and print."""
-    print(f"From the 201 until nothing can merge, one worker, {LATENCY_MS} ms a call ({machine()})")
+    print(f"From the 201 until nothing can merge, one worker, {LATENCY_MS} ms a call")
     print("| heads | repositories | | `blockedAt` after s | aim | `enforcedAt` after s | calls until then |")
     print("|---|---|---|---|---|---|---|")
     for case in CASES:
@@ -71,32 +69,31 @@ def main() -> None:
 
 def _measure(case: Case) -> str:
     repositories = scaled(case.repositories)
-    environment = {"GITHUB_RULESET_DELAY": str(case.delay)}
-    if case.limited:
-        environment["GITHUB_CONTENT_LIMIT"] = "aliases"
+    limited = {"GITHUB_CONTENT_LIMIT": "aliases"} if case.limited else {}
     with running(
         repositories,
         case.heads,
         permissions=case.permissions,
         latency_ms=LATENCY_MS,
         settings={"rulesetDelaySeconds": case.delay},
-        environment=environment,
+        environment={"GITHUB_RULESET_DELAY": str(case.delay), **limited},
     ) as stack:
-        warm(stack, "acme/service-1")
+        warm(stack)
         stack.stores.sql(READ)
         stack.stores.sql(PERMITTED, permissions=json.dumps(case.permissions))
         if case.stops:
             stack.stores.sql(AUTHORIZED)
         stack.control("GET", "/calls?reset=true")
-        freeze_id, _ = freeze(stack, LOGIN, "Measuring the stop")
+        freeze_id, _ = stack.freeze()
         answered_at = datetime.now(UTC)
         blocked = (_wait(stack, freeze_id, "blockedAt") - answered_at).total_seconds()
         waited = (datetime.now(UTC) - answered_at).total_seconds()
         enforced = "-"
         if not case.limited:
             enforced = f"{(_wait(stack, freeze_id, 'enforcedAt') - answered_at).total_seconds():.1f}"
-        calls = _calls(stack)
+        counts = Counter[str](stack.control("GET", "/calls")["byOperation"]).most_common(5)
     said = f"{blocked:.1f} (seen after {waited:.1f})"
+    calls = ", ".join(f"{count} {name}" for name, count in counts)
     heads = repositories * case.heads
     return f"| {heads} | {repositories} | {case.name} | {said} | {case.aim} | {enforced} | {calls} |"
 
@@ -111,8 +108,3 @@ def _wait(stack: Stack, freeze_id: str, name: str) -> datetime:
 
     until(read, POLL_INTERVAL)
     return datetime.fromisoformat(shown[name])
-
-
-def _calls(stack: Stack) -> str:
-    counts: Counter[str] = Counter(stack.control("GET", "/calls")["byOperation"])
-    return ", ".join(f"{count} {name}" for name, count in counts.most_common(5))

@@ -132,11 +132,3 @@ class Limits:
             "used": int(window.used),
             "resetAt": timestamp(datetime.fromtimestamp(window.start + HOUR, UTC)),
         }
-
-    def overview(self, caller: Caller) -> dict[str, Any]:
-        """Return what `GET /rate_limit` shows."""
-        resources = {}
-        for name in ("core", "graphql", "search"):
-            shown = self.headers(caller, name)
-            resources[name] = {key: int(shown[f"x-ratelimit-{key}"]) for key in ("limit", "used", "remaining", "reset")}
-        return {"resources": resources, "rate": resources["core"]}

@@ -31,16 +31,6 @@ def create(client: GitHub[Any], sha: str, **more: Any) -> Any:
     return client.rest.checks.create(*PLACE, data=fields).parsed_data
 
 
-def test_completed_check_run_keeps_its_conclusion(pull: PullRequest, bot: GitHub[Any]) -> None:
-    run = create(bot, pull.head_sha, conclusion="success")
-    assert run.status == "completed"
-    update = bot.rest.checks.update
-    assert refused(lambda: update(*PLACE, run.id, conclusion="failure"))[0] == 422
-    assert refused(lambda: update(*PLACE, run.id, status="in_progress"))[0] == 422
-    data: Any = {"conclusion": "success", "output": {"title": "Still open", "summary": "No freeze"}}
-    assert update(*PLACE, run.id, data=data).parsed_data.output.title == "Still open"
-
-
 def test_newest_check_run_of_a_name_is_the_latest(pull: PullRequest, bot: GitHub[Any]) -> None:
     runs = [create(bot, pull.head_sha, conclusion=each).id for each in ("failure", "success", "failure")]
     create(bot, pull.head_sha, name="other", conclusion="success")
@@ -55,17 +45,6 @@ def test_newest_check_run_of_a_name_is_the_latest(pull: PullRequest, bot: GitHub
 def test_check_runs_of_an_app_on_a_commit_share_a_suite(pull: PullRequest, bot: GitHub[Any]) -> None:
     first, second = create(bot, pull.head_sha), create(bot, pull.head_sha, name="other")
     assert first.check_suite.id == second.check_suite.id
-    found = bot.rest.checks.list_suites_for_ref(*PLACE, pull.head_sha, check_name="other").parsed_data
-    assert [suite.id for suite in found.check_suites] == [first.check_suite.id]
-
-
-def test_annotations_are_added_by_every_update(pull: PullRequest, bot: GitHub[Any]) -> None:
-    output: Any = {"title": "Lint", "summary": "Two faults", "annotations": [ANNOTATION]}
-    run = create(bot, pull.head_sha, output=output)
-    output["annotations"] = [{**ANNOTATION, "message": "Again"}]
-    assert bot.rest.checks.update(*PLACE, run.id, data={"output": output}).parsed_data.output.annotations_count == 2
-    listed = bot.rest.checks.list_annotations(*PLACE, run.id).parsed_data
-    assert [each.message for each in listed] == ["Look", "Again"]
 
 
 def test_people_cannot_write_checks(pull: PullRequest, person: GitHub[Any]) -> None:
@@ -104,9 +83,3 @@ def test_invalid_check_run_is_rejected(pull: PullRequest, bot: GitHub[Any]) -> N
     for fields in cases:
         body: Any = {"name": CHECK, "head_sha": pull.head_sha, **fields}  # sent raw: the typed client would not send it
         assert refused(partial(bot.request, "POST", "/repos/acme/web/check-runs", json=body))[0] == 422, fields
-
-
-def test_check_run_of_another_app_cannot_be_changed(github: FakeGitHub, pull: PullRequest, bot: GitHub[Any]) -> None:
-    run = create(bot, pull.head_sha)
-    github.world.runs[run.id].app_id = 99
-    assert refused(lambda: bot.rest.checks.update(*PLACE, run.id, status="in_progress"))[0] == 404

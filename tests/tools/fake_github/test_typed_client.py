@@ -49,10 +49,7 @@ def web(github: FakeGitHub) -> RepositoryBuilder:
 def parse_the_app(app: GitHub[Any], bot: GitHub[Any], github: FakeGitHub) -> None:
     itself: Any = app.rest.apps.get_authenticated().parsed_data
     assert itself.slug == "change-freeze"
-    assert [found.id for found in app.rest.apps.list_installations().parsed_data] == [1001]
     assert app.rest.apps.get_installation(1001).parsed_data.account
-    assert app.rest.apps.get_repo_installation(*PLACE).parsed_data.id == 1001
-    assert app.rest.apps.get_org_installation("acme").parsed_data.id == 1001
     token = app.rest.apps.create_installation_access_token(
         1001, data={"permissions": {"checks": "write"}, "repositories": ["web"]}
     ).parsed_data
@@ -64,11 +61,8 @@ def parse_the_app(app: GitHub[Any], bot: GitHub[Any], github: FakeGitHub) -> Non
     listed = app.rest.apps.list_webhook_deliveries().parsed_data
     delivery = app.rest.apps.get_webhook_delivery(listed[0].id).parsed_data
     assert delivery.event == "check_run"
-    app.rest.apps.redeliver_webhook_delivery(delivery.id)
     hook = app.rest.apps.get_webhook_config_for_app().parsed_data
     assert (hook.url, hook.content_type, hook.secret) == (github.settings.webhook_url, "json", "********")
-    address = "http://127.0.0.1:9/nobody-listens-here-either"
-    assert app.rest.apps.update_webhook_config_for_app(url=address).parsed_data.url == address
     github.settings.webhook_url = None
 
 
@@ -82,18 +76,11 @@ def parse_branches(person: GitHub[Any]) -> None:
     assert person.rest.repos.get_branch(*PLACE, "release/1.0").parsed_data.commit.sha == start
     made = person.rest.git.create_commit(*PLACE, data={"message": "By hand", "tree": start, "parents": [start]})
     commit = made.parsed_data
-    assert person.rest.git.get_commit(*PLACE, commit.sha).parsed_data.message == "By hand"
     assert person.rest.repos.get_commit(*PLACE, commit.sha).parsed_data.parents[0].sha == start
     person.rest.git.create_ref(*PLACE, data={"ref": "refs/heads/topic/a", "sha": start})
     moved = person.rest.git.update_ref(*PLACE, "heads/topic/a", data={"sha": commit.sha}).parsed_data
     assert moved.object_.sha == commit.sha
     assert person.request("GET", moved.url).json()["object"]["sha"] == commit.sha
-    listed = person.rest.repos.list_commits(*PLACE, sha="topic/a").parsed_data
-    assert [found.sha for found in listed] == [commit.sha, start]
-    combined = person.rest.repos.get_combined_status_for_ref(*PLACE, "topic/a").parsed_data
-    assert (combined.sha, combined.state, combined.total_count) == (commit.sha, "pending", 0)
-    assert person.rest.repos.list_commit_statuses_for_ref(*PLACE, "topic/a").parsed_data == []
-    assert len(person.rest.git.list_matching_refs(*PLACE, "heads/topic/").parsed_data) == 1
     renamed = person.rest.repos.rename_branch(*PLACE, "topic/a", new_name="topic/b").parsed_data
     assert renamed.name == "topic/b"
     person.rest.git.delete_ref(*PLACE, "heads/topic/b")
@@ -118,8 +105,6 @@ def parse_pull_requests(person: GitHub[Any]) -> int:
     assert changed.parsed_data.base.ref == "release/1.0"
     review = person.rest.pulls.create_review(*PLACE, made.number, event="APPROVE").parsed_data
     assert review.state == "APPROVED"
-    reviews: Any = person.rest.pulls.list_reviews(*PLACE, made.number).parsed_data
-    assert [found.id for found in reviews] == [review.id]
     dismissal: Any = {"message": "It changes more by now", "event": "DISMISS"}
     dismissed = person.rest.pulls.dismiss_review(*PLACE, made.number, review.id, data=dismissal).parsed_data
     assert dismissed.state == "DISMISSED"
@@ -133,14 +118,8 @@ def parse_pull_requests(person: GitHub[Any]) -> int:
     files: Any = person.rest.pulls.list_files(*PLACE, made.number).parsed_data
     assert [(file.filename, file.status) for file in files] == [("docs/a.txt", "added")]
     assert files[0].patch == "@@ -0,0 +1 @@\n+hello"
-    issue = person.rest.issues.get(*PLACE, made.number).parsed_data
-    assert issue.pull_request
-    assert issue.pull_request.url == made.url
     found = person.rest.repos.list_pull_requests_associated_with_commit(*PLACE, made.head.sha).parsed_data
     assert found[0].number == made.number
-    with pytest.raises(RequestFailed) as missing:
-        person.rest.pulls.check_if_merged(*PLACE, made.number)
-    assert missing.value.response.status_code == 404
     assert person.rest.repos.list_activities(*PLACE, ref="feature").parsed_data[0].activity_type == "push"
     return int(made.number)
 
@@ -152,19 +131,12 @@ def parse_checks(bot: GitHub[Any], sha: str) -> None:
         "output": {"title": "Frozen", "summary": "Until Monday", "annotations": [ANNOTATION]},
     }
     run = bot.rest.checks.create(*PLACE, data=wanted).parsed_data
-    assert run.status == "queued"
-    done = bot.rest.checks.update(*PLACE, run.id, data={"status": "completed", "conclusion": "failure"}).parsed_data
-    assert done.conclusion == "failure"
-    assert bot.rest.checks.get(*PLACE, run.id).parsed_data.output.title == "Frozen"
-    (annotation,) = bot.rest.checks.list_annotations(*PLACE, run.id).parsed_data
-    assert (annotation.path, annotation.annotation_level) == ("docs/a.txt", "warning")
+    assert (run.status, run.output.title) == ("queued", "Frozen")
     assert bot.rest.checks.list_for_ref(*PLACE, sha).parsed_data.total_count == 1
-    suites = bot.rest.checks.list_suites_for_ref(*PLACE, sha).parsed_data
-    suite = suites.check_suites[0]
-    assert bot.rest.checks.get_suite(*PLACE, suite.id).parsed_data.conclusion == "failure"
-    assert bot.rest.checks.list_for_suite(*PLACE, suite.id).parsed_data.check_runs[0].id == run.id
     bot.rest.checks.rerequest_run(*PLACE, run.id)
-    bot.rest.checks.rerequest_suite(*PLACE, suite.id)
+    assert run.check_suite
+    assert run.check_suite.id
+    bot.rest.checks.rerequest_suite(*PLACE, run.check_suite.id)
 
 
 def parse_rulesets(person: GitHub[Any]) -> None:
@@ -227,7 +199,6 @@ def parse_people(person: GitHub[Any], bot: GitHub[Any], github: FakeGitHub) -> N
 
 def parse_repositories(person: GitHub[Any], bot: GitHub[Any], github: FakeGitHub) -> None:
     assert person.rest.repos.get(*PLACE).parsed_data.full_name == "acme/web"
-    assert len(person.rest.repos.list_for_org("acme").parsed_data) == 1
     made = person.rest.repos.create_in_org("acme", data={"name": "new"}).parsed_data
     renamed = person.rest.repos.update("acme", "new", data={"name": "newer"}).parsed_data
     assert (renamed.id, renamed.name) == (made.id, "newer")
@@ -246,7 +217,6 @@ def parse_repositories(person: GitHub[Any], bot: GitHub[Any], github: FakeGitHub
     installing = installer(github)  # kept: its namespaces hold it by a weak reference only
     listed = installing.rest.apps.list_installations_for_authenticated_user().parsed_data
     assert [found.id for found in listed.installations] == [1001]
-    assert person.rest.rate_limit.get().parsed_data.resources.core.limit == 5000
 
 
 def test_every_endpoint_is_parsed_by_the_typed_client(
@@ -262,9 +232,5 @@ def test_every_endpoint_is_parsed_by_the_typed_client(
     assert person.rest.pulls.merge(*PLACE, number).parsed_data.merged
     parse_people(person, bot, github)
     parse_repositories(person, bot, github)
-    bot.rest.apps.revoke_installation_access_token()
-    app.rest.apps.suspend_installation(1001)
-    app.rest.apps.unsuspend_installation(1001)
-    app.rest.apps.delete_installation(1001)
     uncalled = {f"{route.method} {route.template}" for route in ROUTES} - set(github.calls.by_operation)
     assert not uncalled

@@ -6,7 +6,7 @@ from tools.fake_github.graph.queries import Args, find_node_of, repository_of
 from tools.fake_github.graph.resolvers import Context, GraphError, resolver
 from tools.fake_github.model import checks, pulls, queue
 from tools.fake_github.model.protection import merge_violations
-from tools.fake_github.model.records import AutoMerge, CheckRun, PullRequest, Repository
+from tools.fake_github.model.records import AutoMerge, PullRequest, Repository
 from tools.fake_github.model.refusals import forbidden_to_integration
 from tools.fake_github.model.roles import refuse_changes
 
@@ -51,18 +51,6 @@ def _create(_value: Any, args: Args, context: Context) -> dict[str, Any]:
         run = checks.create_check_run(context.world, context.caller.actor, app_id, repository, _run_fields(given))
         answer["checkRun"] = None if fault else run
     return answer
-
-
-@resolver("Mutation", "updateCheckRun")
-def _update(_value: Any, args: Args, context: Context) -> dict[str, Any]:
-    given = args["input"]
-    app_id = _writer(context)
-    repository = find_node_of(context, given["repositoryId"], Repository, "Repository")
-    run = find_node_of(context, given["checkRunId"], CheckRun, "CheckRun")
-    if run.repository_id != repository.id or run.app_id != app_id:
-        raise forbidden_to_integration()
-    checks.update_check_run(context.world, context.caller.actor, repository, run, _run_fields(given))
-    return {"checkRun": run, "clientMutationId": given.get("clientMutationId")}
 
 
 def _pull(context: Context, identifier: str) -> tuple[Repository, PullRequest]:

@@ -131,28 +131,6 @@ def create_check_run(
     return run
 
 
-def update_check_run(
-    world: World, actor: Actor, repository: Repository, run: CheckRun, fields: dict[str, Any]
-) -> CheckRun:
-    """Change a run that is not completed; of a completed one only its texts."""
-    _check_state(fields)
-    completed = run.status == "completed"
-    changed = (fields.get("status") or run.status, fields.get("conclusion") or run.conclusion)
-    if completed and changed != (run.status, run.conclusion):
-        # GitHub's staff say that it is not possible; the answer's words are not documented.
-        raise invalid_request("The status and conclusion of a completed check run cannot be modified.")
-    _assign(world, run, {**fields, "status": None, "conclusion": None} if completed else fields)
-    if isinstance(fields.get("name"), str) and fields["name"] != run.name:
-        run.name = fields["name"]
-        world.newest[run.repository_id, run.head_sha, run.app_id, run.name] = run
-    world.suites[run.suite_id].updated_at = world.now()
-    if run.status == "completed" and not completed:
-        _announce(world, actor, repository, run, "completed")
-    else:
-        world.changes += 1
-    return run
-
-
 def suite_state(world: World, suite: CheckSuite) -> tuple[str, str | None]:
     """Return status and conclusion of a suite, from the newest run of each name."""
     newest = list({run.name: run for run in world.runs_in[suite.id]}.values())

@@ -1,6 +1,6 @@
 """Check runs and check suites."""
 
-from tools.fake_github.model.checks import ANNOTATION_FIELDS, suite_state
+from tools.fake_github.model.checks import suite_state
 from tools.fake_github.model.records import CheckRun, CheckSuite, Repository
 from tools.fake_github.payloads.accounts import app_json
 from tools.fake_github.payloads.pulls import reference_json
@@ -40,13 +40,6 @@ def check_run_json(view: View, repository: Repository, run: CheckRun) -> Json:
         "app": app_json(view, view.app(run)),
         "pull_requests": _pull_references(view, repository, run.head_sha),
     }
-
-
-def annotation_json(view: View, repository: Repository, run: CheckRun, annotation: Json) -> Json:
-    """Shape an annotation of a check run."""
-    optional = {name: annotation.get(name) for name in ("start_column", "end_column", "title", "raw_details")}
-    page = f"{view.base}/{view.world.full_name(repository)}/blob/{run.head_sha}/{annotation['path']}"
-    return {**{name: annotation[name] for name in ANNOTATION_FIELDS}, **optional, "blob_href": page}
 
 
 def _head_commit(view: View, repository: Repository, sha: str) -> Json:

@@ -146,53 +146,6 @@ def reference_json(view: View, repository: Repository, pull: PullRequest) -> Jso
     }
 
 
-def issue_json(view: View, repository: Repository, pull: PullRequest) -> Json:
-    """Shape a pull request as the issue that it also is."""
-    shown = simple_pull_json(view, repository, pull)
-    url, page = shown["issue_url"], shown["html_url"]
-    kept = (
-        "id",
-        "node_id",
-        "number",
-        "state",
-        "locked",
-        "active_lock_reason",
-        "title",
-        "user",
-        "body",
-        "labels",
-        "milestone",
-        "created_at",
-        "updated_at",
-        "closed_at",
-        "assignee",
-        "assignees",
-        "author_association",
-        "draft",
-        "html_url",
-        "comments_url",
-    )
-    return {
-        **{name: shown[name] for name in kept},
-        "url": url,
-        "repository_url": repository_url(view, repository),
-        "labels_url": f"{url}/labels{{/name}}",
-        "events_url": f"{url}/events",
-        "timeline_url": f"{url}/timeline",
-        "state_reason": None,
-        "comments": 0,
-        "closed_by": account_json(view, pull.merged_by_id) if pull.merged_by_id else None,
-        "performed_via_github_app": None,
-        "pull_request": {
-            "url": shown["url"],
-            "html_url": page,
-            "diff_url": shown["diff_url"],
-            "patch_url": shown["patch_url"],
-            "merged_at": pull.merged_at,
-        },
-    }
-
-
 def file_json(view: View, repository: Repository, pull: PullRequest, difference: FileDifference) -> Json:
     """Shape a file that a pull request changes."""
     path = difference.path

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 from tools.fake_github.answers import page_size, paged
 from tools.fake_github.identity import LEVELS
 from tools.fake_github.model import teams
-from tools.fake_github.model.installations import accessible, suspend, uninstall
+from tools.fake_github.model.installations import accessible
 from tools.fake_github.model.records import Account, Installation
 from tools.fake_github.model.refusals import Refusal, forbidden_to_integration, not_found, validation_failed
 from tools.fake_github.payloads.accounts import (
@@ -39,39 +39,10 @@ def get_app(call: Call) -> Answer:
     return Answer(200, {**app_json(call.view, call.caller.app), "installations_count": count})
 
 
-@route("GET", "/app/installations", credential="app")
-def list_installations(call: Call) -> Answer:
-    """List the App's installations."""
-    assert call.caller.app is not None
-    mine = [found for found in call.world.installations.values() if found.app_id == call.caller.app.id]
-    return paged(call.url, call.query, mine, lambda found: installation_json(call.view, found))
-
-
 @route("GET", "/app/installations/{installation_id}", credential="app")
 def get_installation(call: Call) -> Answer:
     """Show one installation."""
     return Answer(200, installation_json(call.view, _own_installation(call)))
-
-
-@route("DELETE", "/app/installations/{installation_id}", credential="app")
-def delete_installation(call: Call) -> Answer:
-    """Uninstall the App from an account."""
-    uninstall(call.world, call.actor, _own_installation(call))
-    return Answer(204)
-
-
-@route("PUT", "/app/installations/{installation_id}/suspended", credential="app")
-def suspend_installation(call: Call) -> Answer:
-    """Suspend an installation."""
-    suspend(call.world, call.actor, _own_installation(call), suspended=True)
-    return Answer(204)
-
-
-@route("DELETE", "/app/installations/{installation_id}/suspended", credential="app")
-def unsuspend_installation(call: Call) -> Answer:
-    """Let a suspended installation work again."""
-    suspend(call.world, call.actor, _own_installation(call), suspended=False)
-    return Answer(204)
 
 
 @route("POST", "/app/installations/{installation_id}/access_tokens", credential="app")
@@ -106,13 +77,6 @@ def create_token(call: Call) -> Answer:
     return Answer(201, body)
 
 
-@route("DELETE", "/installation/token", credential="installation")
-def revoke_token(call: Call) -> Answer:
-    """Revoke the token that this call was made with."""
-    call.github.credentials.revoked.add(call.caller.token)
-    return Answer(204)
-
-
 @route("GET", "/installation/repositories", credential="installation")
 def list_accessible_repositories(call: Call) -> Answer:
     """List what the installation's token reaches."""
@@ -127,47 +91,12 @@ def list_accessible_repositories(call: Call) -> Answer:
     return paged(call.url, call.query, seen, lambda found: repository_json(call.view, found), envelope)
 
 
-@route("GET", "/repos/{owner}/{repo}/installation", credential="app")
-def get_repository_installation(call: Call) -> Answer:
-    """Show the App's installation on a repository."""
-    installation = call.world.installed.get(call.repository.owner_id)
-    if installation is None or call.repository not in accessible(call.world, installation):
-        raise not_found()
-    return Answer(200, installation_json(call.view, installation))
-
-
-@route("GET", "/orgs/{org}/installation", credential="app")
-def get_organization_installation(call: Call) -> Answer:
-    """Show the App's installation in an organisation."""
-    account = call.world.logins.get(call.params["org"].lower())
-    installation = call.world.installed.get(account.id) if account else None
-    if installation is None:
-        raise not_found()
-    return Answer(200, installation_json(call.view, installation))
-
-
-def _hook_config(call: Call) -> Answer:
-    settings = call.github.settings
-    shown = {"content_type": "json", "insecure_ssl": "0", "url": settings.webhook_url or ""}
-    return Answer(200, {**shown, "secret": "********"} if settings.webhook_secret else shown)
-
-
 @route("GET", "/app/hook/config", credential="app")
 def get_hook_config(call: Call) -> Answer:
     """Show where webhooks are sent; the secret is masked."""
-    return _hook_config(call)
-
-
-@route("PATCH", "/app/hook/config", credential="app")
-def update_hook_config(call: Call) -> Answer:
-    """Change where webhooks are sent and what they are signed with; they are JSON always."""
-    settings, body = call.github.settings, call.body
-    if body.get("content_type", "json") != "json":
-        raise validation_failed("Hook", "content_type")
-    settings.webhook_url = body.get("url", settings.webhook_url)
-    settings.webhook_secret = body.get("secret", settings.webhook_secret)
-    call.world.changes += 1
-    return _hook_config(call)
+    settings = call.github.settings
+    shown = {"content_type": "json", "insecure_ssl": "0", "url": settings.webhook_url or ""}
+    return Answer(200, {**shown, "secret": "********"} if settings.webhook_secret else shown)
 
 
 @route("GET", "/app/hook/deliveries", credential="app")
@@ -199,16 +128,6 @@ def get_delivery(call: Call) -> Answer:
     if delivery is None:
         raise not_found()
     return Answer(200, delivery.whole())
-
-
-@route("POST", "/app/hook/deliveries/{delivery_id}/attempts", credential="app")
-def redeliver(call: Call) -> Answer:
-    """Send a delivery again, under the same GUID."""
-    delivery = call.github.sender.deliveries.get(call.number("delivery_id"))
-    if delivery is None:
-        raise not_found()
-    call.github.sender.redeliver(delivery)
-    return Answer(202, {})
 
 
 @route("GET", "/user", credential="person")
@@ -302,9 +221,3 @@ def list_team_members(call: Call) -> Answer:
         raise not_found()
     found = [call.world.logins[login] for login in call.world.teams[number]]
     return paged(call.url, call.query, found, lambda each: account_json(call.view, each.id))
-
-
-@route("GET", "/rate_limit")
-def get_rate_limit(call: Call) -> Answer:
-    """Show the budgets of the caller."""
-    return Answer(200, call.github.limits.overview(call.caller))

@@ -1,10 +1,7 @@
 """Branches, references, commits and files."""
 
-from datetime import UTC, datetime
-
 from tools.fake_github.answers import paged
 from tools.fake_github.model import branches
-from tools.fake_github.model.changes import history
 from tools.fake_github.model.records import Repository
 from tools.fake_github.model.refusals import Refusal, invalid_request, not_found
 from tools.fake_github.model.renames import rename_branch
@@ -80,13 +77,6 @@ def get_reference(call: Call) -> Answer:
     return Answer(200, shapes.ref_json(call.view, call.repository, name))
 
 
-@route("GET", "/repos/{owner}/{repo}/git/matching-refs/{ref*}", "contents:read")
-def list_matching_references(call: Call) -> Answer:
-    """List the branches whose reference begins so."""
-    found = sorted(name for name in call.repository.branches if f"heads/{name}".startswith(call.params["ref"]))
-    return Answer(200, [shapes.ref_json(call.view, call.repository, name) for name in found])
-
-
 @route("POST", "/repos/{owner}/{repo}/git/refs", "contents:write")
 def create_reference(call: Call) -> Answer:
     """Create a branch."""
@@ -125,45 +115,6 @@ def create_git_commit(call: Call) -> Answer:
         branches.require_commit(call.repository, parent)
     commit = branches.make_commit(call.world, call.repository, call.actor.account.id, message, list(parents))
     return Answer(201, shapes.git_commit_json(call.view, call.repository, commit))
-
-
-@route("GET", "/repos/{owner}/{repo}/git/commits/{sha}", "contents:read")
-def get_git_commit(call: Call) -> Answer:
-    """Show a commit of the git database."""
-    commit = call.repository.commits.get(call.params["sha"])
-    if commit is None:
-        raise not_found()
-    return Answer(200, shapes.git_commit_json(call.view, call.repository, commit))
-
-
-def _moment(query: dict[str, str], name: str, default: str) -> datetime:
-    """Read a time of the query; without an offset it is in UTC."""
-    text = query.get(name, default)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise invalid_request(f"For '{name}', {text} is not a time.") from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-@route("GET", "/repos/{owner}/{repo}/commits", "contents:read")
-def list_commits(call: Call) -> Answer:
-    """List the commits of a branch, the newest first: by path, author and time."""
-    repository, query = call.repository, call.query
-    start = query.get("sha") or repository.default_branch
-    sha = repository.branches.get(start, start)
-    if sha not in repository.commits:
-        raise not_found()
-    author = call.world.logins.get(query.get("author", "").lower())
-    since, until = _moment(query, "since", "0001-01-01"), _moment(query, "until", "9999-12-31")
-    found = [
-        commit
-        for commit in history(repository, sha)
-        if ("path" not in query or query["path"] in commit.files)
-        and ("author" not in query or (author is not None and commit.author_id == author.id))
-        and since <= datetime.fromisoformat(commit.date) <= until
-    ]
-    return paged(call.url, query, found, lambda commit: shapes.commit_json(call.view, repository, commit))
 
 
 @route("GET", "/repos/{owner}/{repo}/commits/{ref*}", "contents:read")

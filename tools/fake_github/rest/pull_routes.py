@@ -7,7 +7,6 @@ from tools.fake_github.model.refusals import Refusal, invalid_request, validatio
 from tools.fake_github.model.roles import has_level
 from tools.fake_github.payloads.pulls import (
     file_json,
-    issue_json,
     label_json,
     pull_json,
     review_json,
@@ -93,12 +92,6 @@ def update_pull(call: Call) -> Answer:
     return Answer(200, pull_json(call.view, call.repository, pull))
 
 
-@route("GET", "/repos/{owner}/{repo}/pulls/{number}/merge", "pull_requests:read")
-def is_merged(call: Call) -> Answer:
-    """Answer 204 when merged, else 404."""
-    return Answer(204) if _pull(call).merged_at else Answer(404)
-
-
 @route("PUT", "/repos/{owner}/{repo}/pulls/{number}/merge", "contents:write")
 def merge_pull(call: Call) -> Answer:
     """Merge a pull request, if nothing forbids it."""
@@ -116,15 +109,6 @@ def review_pull(call: Call) -> Answer:
     body = call.body.get("body") or ""
     review = pulls.review(call.world, call.caller.account, call.repository, pull, REVIEW_STATES[event], body)
     return Answer(200, review_json(call.view, call.repository, pull, review))
-
-
-@route("GET", "/repos/{owner}/{repo}/pulls/{number}/reviews", "pull_requests:read")
-def list_reviews(call: Call) -> Answer:
-    """List the reviews of a pull request, the oldest first."""
-    pull = _pull(call)
-    return paged(
-        call.url, call.query, pull.reviews, lambda review: review_json(call.view, call.repository, pull, review)
-    )
 
 
 @route("PUT", "/repos/{owner}/{repo}/pulls/{number}/reviews/{review_id}/dismissals", "pull_requests:write")
@@ -187,12 +171,6 @@ def list_files_of_pull(call: Call) -> Answer:
     pull = _pull(call)
     found = changes.files_of(call.repository, pull)[:3000]
     return paged(call.url, call.query, found, lambda each: file_json(call.view, call.repository, pull, each))
-
-
-@route("GET", "/repos/{owner}/{repo}/issues/{number}", "pull_requests:read")
-def get_issue(call: Call) -> Answer:
-    """Show a pull request as an issue; there are no others here."""
-    return Answer(200, issue_json(call.view, call.repository, _pull(call)))
 
 
 @route("GET", "/repos/{owner}/{repo}/commits/{sha}/pulls", "pull_requests:read")

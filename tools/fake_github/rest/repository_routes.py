@@ -1,6 +1,5 @@
 """Repositories."""
 
-from tools.fake_github.answers import paged
 from tools.fake_github.model import repositories
 from tools.fake_github.model.refusals import Refusal, not_found
 from tools.fake_github.payloads.accounts import collaborator_json
@@ -73,16 +72,6 @@ def delete_repository(call: Call) -> Answer:
     """Delete a repository."""
     repositories.delete(call.world, call.actor, call.repository)
     return Answer(204)
-
-
-@route("GET", "/orgs/{org}/repos")
-def list_organization_repositories(call: Call) -> Answer:
-    """List the repositories of an organisation that the caller sees."""
-    account = call.world.logins.get(call.params["org"].lower())
-    if account is None:
-        raise not_found()
-    seen = [repository for repository in call.world.owned[account.id].values() if call.caller.sees(repository)]
-    return paged(call.url, call.query, seen, lambda found: repository_json(call.view, found))
 
 
 @route("POST", "/orgs/{org}/repos", credential="person")

@@ -12,7 +12,6 @@ import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any, ForwardRef, Literal, Union, get_args, get_origin
@@ -33,18 +32,15 @@ class Operation:
     params: str | None
     answer: str
 
-    def faults_of_answer(self, body: Any, absent: frozenset[str]) -> list[str]:
-        """Return what is wrong with an answer, a line each.
-
-        `absent` are fields that an answer may leave out, such as `Price.tiers`, or patterns such as `*.deleted`.
-        """
-        return list(_check(_evaluated(self.answer, _scope(self.module)), body, self.answer, absent))
+    def faults_of_answer(self, body: Any) -> list[str]:
+        """Return what is wrong with an answer, a line each; it has only the fields that somebody reads."""
+        return list(_check(_evaluated(self.answer, _scope(self.module)), body, self.answer, whole=False))
 
     def faults_of_params(self, params: Any) -> list[str]:
         """Return what is wrong with parameters: unknown to this version, missing, of another type or enumeration."""
         if self.params is None:
             return [f"{name}: the method has no parameters" for name in params]
-        return list(_check(_evaluated(self.params, _scope(self.module)), params, self.params, None))
+        return list(_check(_evaluated(self.params, _scope(self.module)), params, self.params, whole=True))
 
 
 @cache
@@ -138,24 +134,24 @@ def _evaluated(annotation: Any, scope: dict[str, Any]) -> Any:
     return origin[inner if len(inner) > 1 else inner[0]]
 
 
-def _check(kind: Any, value: Any, at: str, absent: frozenset[str] | None) -> Iterator[str]:
-    """Yield what is wrong with a value. `absent` is None for parameters, whose classes say what may be left out."""
+def _check(kind: Any, value: Any, at: str, *, whole: bool) -> Iterator[str]:
+    """Yield what is wrong with a value, and, if it has to be whole, which fields are missing."""
     origin, args = get_origin(kind), get_args(kind)
     name = getattr(origin, "__name__", "")
     if origin is Union:
-        yield from _check_union(args, value, at, absent)
+        yield from _check_union(args, value, at, whole=whole)
     elif origin in _KEY_MARKS:
-        yield from _check(args[0], value, at, absent)
+        yield from _check(args[0], value, at, whole=whole)
     elif origin is list or name == "ListObject":
-        yield from _check_list(args[0], value, at, absent, is_page=name == "ListObject")
+        yield from _check_list(args[0], value, at, whole=whole, is_page=name == "ListObject")
     elif inspect.isclass(kind) and kind.__module__.startswith("stripe.") and origin is None:
-        yield from _check_object(kind, value, at, absent)
+        yield from _check_object(kind, value, at, whole=whole)
     elif not _is_plain(kind, value):
         wanted = f"none of {get_args(kind)}" if origin is Literal else f"no {getattr(kind, '__name__', kind)}"
         yield f"{at}: {value!r} is {wanted}"
 
 
-def _check_list(kind: Any, value: Any, at: str, absent: frozenset[str] | None, *, is_page: bool) -> Iterator[str]:
+def _check_list(kind: Any, value: Any, at: str, *, whole: bool, is_page: bool) -> Iterator[str]:
     if is_page:
         if not isinstance(value, dict) or not {"object", "data", "has_more", "url"} <= value.keys():
             yield f"{at}: is no page of a list"
@@ -165,7 +161,7 @@ def _check_list(kind: Any, value: Any, at: str, absent: frozenset[str] | None, *
         yield f"{at}: is no list"
         return
     for index, each in enumerate(value):
-        yield from _check(kind, each, f"{at}[{index}]", absent)
+        yield from _check(kind, each, f"{at}[{index}]", whole=whole)
 
 
 def _is_plain(kind: Any, value: Any) -> bool:
@@ -180,7 +176,7 @@ def _is_plain(kind: Any, value: Any) -> bool:
     return isinstance(value, accepted.get(kind, str))
 
 
-def _check_union(kinds: tuple[Any, ...], value: Any, at: str, absent: frozenset[str] | None) -> Iterator[str]:
+def _check_union(kinds: tuple[Any, ...], value: Any, at: str, *, whole: bool) -> Iterator[str]:
     if isinstance(value, str) and any(get_origin(kind) is Literal for kind in kinds):
         words = tuple(kind for kind in kinds if kind is not str)  # the enumeration is meant
         is_word_only = not any(get_origin(kind) is Literal and get_args(kind) == ("",) for kind in kinds)
@@ -188,24 +184,22 @@ def _check_union(kinds: tuple[Any, ...], value: Any, at: str, absent: frozenset[
         kinds = words if is_word_only or others else kinds
     if isinstance(value, dict):  # expanded
         kinds = tuple(kind for kind in kinds if kind is not str and kind is not type(None))
-    found = [list(_check(kind, value, at, absent)) for kind in kinds]
+    found = [list(_check(kind, value, at, whole=whole)) for kind in kinds]
     if all(found):
         yield from min(found, key=len)
 
 
-def _check_object(kind: type, value: Any, at: str, absent: frozenset[str] | None) -> Iterator[str]:
+def _check_object(kind: type, value: Any, at: str, *, whole: bool) -> Iterator[str]:
     if not isinstance(value, dict):
         yield f"{at}: {value!r} is no object"
         return
-    if absent is not None and value.get("deleted") is True:
+    if not whole and value.get("deleted") is True:
         return
     fields = fields_of(kind)
     for name in sorted(value.keys() - fields.keys()):
         yield f"{at}.{name}: not in this version of the API"
     for name, expected in fields.items():
         if name in value:
-            yield from _check(expected, value[name], f"{at}.{name}", absent)
-        elif get_origin(expected) is typing_extensions.NotRequired:
-            continue
-        elif absent is None or not any(fnmatchcase(f"{kind.__qualname__}.{name}", pattern) for pattern in absent):
+            yield from _check(expected, value[name], f"{at}.{name}", whole=whole)
+        elif whole and get_origin(expected) is not typing_extensions.NotRequired:
             yield f"{at}.{name}: missing"

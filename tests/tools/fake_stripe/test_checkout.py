@@ -72,7 +72,3 @@ def test_session_expires_after_a_day(shop: Shop, clock: Clock) -> None:
     assert shop.types()[-1] == "checkout.session.expired"
     with pytest.raises(stripe.InvalidRequestError, match="has a status of `expired`"):
         shop.api.checkout.sessions.expire(session.id)
-
-
-def test_unknown_page_is_404(fake: FakeStripe) -> None:
-    assert "Page not found" in read(f"{fake.base_url}/c/pay/cs_test_x")

@@ -1,12 +1,8 @@
 """The control plane, and the process with its state file."""
 
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.tools.fake_stripe.conftest import START
 from tests.tools.fake_stripe.shop import DAY, Shop, period
@@ -18,12 +14,6 @@ def test_time_passes_on_demand(shop: Shop, http: httpx.Client) -> None:
     assert http.post("/_control/clock", json={"seconds": 32 * DAY}).json() == {"now": START + 32 * DAY}
     assert period(shop.again(subscription)) > period(subscription)
     assert http.post("/_control/clock", json={"seconds": -1}).status_code == 400
-
-
-def test_settings_are_read_and_changed(http: httpx.Client) -> None:
-    changed = http.put("/_control/settings", json={"retryDays": [1], "afterRetries": "unpaid"}).json()
-    assert changed == http.get("/_control/settings").json()
-    assert (changed["retryDays"], changed["afterRetries"]) == ([1], "unpaid")
 
 
 def test_calls_are_counted_and_reset_forgets_everything(shop: Shop, http: httpx.Client, fake: FakeStripe) -> None:
@@ -63,19 +53,3 @@ def test_state_is_saved_after_a_reset_and_only_if_something_changed(tmp_path: Pa
     assert not state.exists()
     state.write_text('{"version": 0}')
     assert FakeStripe(state=state).store.all("product") == []
-
-
-@pytest.mark.check
-def test_process_saves_its_state_when_it_ends(tmp_path: Path) -> None:
-    state = tmp_path / "state.json"
-    command = [sys.executable, "-m", "tools.fake_stripe", "--port", "0", "--state", str(state)]
-    for names in ([], ["Team"]):
-        with subprocess.Popen([*command, "--secret-key", "sk_test_own"], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            base_url = process.stdout.readline().removeprefix("Stripe at ").strip()
-            headers = {"Authorization": "Bearer sk_test_own"}
-            with httpx.Client(base_url=base_url, headers=headers, trust_env=False) as client:
-                assert [each["name"] for each in client.get("/v1/products").json()["data"]] == names
-                client.post("/v1/products", data={"name": "Team"})
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(10) == 0

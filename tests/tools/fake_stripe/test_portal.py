@@ -4,11 +4,13 @@ import re
 from html import unescape
 from typing import Any
 
+import pytest
 import stripe
 
 from tests.tools.fake_stripe.conftest import START, Clock
 from tests.tools.fake_stripe.shop import BACK, CHALLENGED, DAY, DECLINED, FAILING, VISA, Shop, press, read, renewal
 
+Plans = tuple[stripe.Price, stripe.Price]
 FEATURES: Any = {
     "invoice_history": {"enabled": True},
     "payment_method_update": {"enabled": True},
@@ -83,9 +85,15 @@ def test_new_card_pays_what_is_past_due(shop: Shop, clock: Clock) -> None:
 
 
 class TestPlan:
-    def test_upgrade_to_an_offered_price_is_billed_at_once(self, shop: Shop) -> None:
+    @pytest.fixture
+    def plans(self, shop: Shop) -> Plans:
+        """Offer a price of the plan Team, and a higher one of Business."""
         team, business = shop.price(3000), shop.price(9000, plan="business")
         configure(shop, team, business)
+        return team, business
+
+    def test_upgrade_to_an_offered_price_is_billed_at_once(self, shop: Shop, plans: Plans) -> None:
+        team, business = plans
         subscription, other = shop.subscribe(team), shop.price(1)
         url = enter(shop, subscription.customer)
         assert "Business, 90.00 EUR per month" in read(url)
@@ -94,16 +102,13 @@ class TestPlan:
         assert shop.again(subscription)["items"].data[0].price.id == business.id
         assert shop.last_invoice(subscription).total == 6000
 
-    def test_change_ends_the_trial(self, shop: Shop) -> None:
-        team, business = shop.price(3000), shop.price(9000, plan="business")
-        configure(shop, team, business)
-        subscription = shop.subscribe(team, trial_end=START + 14 * DAY)
-        press(enter(shop, subscription.customer), action="update", subscription=subscription.id, price=business.id)
+    def test_change_ends_the_trial(self, shop: Shop, plans: Plans) -> None:
+        subscription = shop.subscribe(plans[0], trial_end=START + 14 * DAY)
+        press(enter(shop, subscription.customer), action="update", subscription=subscription.id, price=plans[1].id)
         assert (shop.again(subscription).status, shop.last_invoice(subscription).total) == ("active", 9000)
 
-    def test_downgrade_waits_for_the_end_of_the_period(self, shop: Shop, clock: Clock) -> None:
-        team, business = shop.price(3000), shop.price(9000, plan="business")
-        configure(shop, team, business)
+    def test_downgrade_waits_for_the_end_of_the_period(self, shop: Shop, clock: Clock, plans: Plans) -> None:
+        team, business = plans
         subscription = shop.subscribe(business)
         press(enter(shop, subscription.customer), action="update", subscription=subscription.id, price=team.id)
         assert shop.again(subscription)["items"].data[0].price.id == business.id

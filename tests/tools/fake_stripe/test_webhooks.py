@@ -62,11 +62,3 @@ def test_refused_webhook_is_sent_again(shop: Shop, fake: FakeStripe, receiver: W
     assert fake.sender.drain()
     assert received(receiver) == ["customer.created"] * fake.settings.webhook_attempts
     assert len(set(ids(receiver))) == 1
-
-
-def test_sender_forgets_the_oldest_deliveries(shop: Shop, fake: FakeStripe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.fake_stripe.webhooks.KEPT", 2)
-    fake.settings.webhook_url, fake.settings.webhooks = "http://127.0.0.1:9", "hold"
-    for _ in range(3):
-        shop.customer()
-    assert len(fake.sender.deliveries) == 2

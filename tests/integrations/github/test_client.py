@@ -310,17 +310,6 @@ def test_malformed_commit_is_rejected_locally_and_other_checks_written(github: G
     assert good.check_run_id == 1
 
 
-def test_repositories_are_read_page_by_page(github: GitHub, script: Script) -> None:
-    def page(number: int) -> dict[str, Any]:
-        return {"total_count": 2, "repositories": [{**rest_repository(number)}]}
-
-    link = f'<{script.base}/installation/repositories?per_page=100&page=2>; rel="next"'
-    script.then("GET /installation/repositories", Reply(page(1), headers={"Link": link}), Reply(page(2)))
-    found = list(github.client(7).repositories())
-    assert [repository.github_id for repository in found] == [1, 2]
-    assert found[0].default_branch == "trunk"
-
-
 def rest_repository(number: int) -> dict[str, Any]:
     return {
         "id": number,
@@ -355,30 +344,7 @@ def test_owner_with_path_traversal_is_not_sent(github: GitHub, script: Script, o
     assert script.seen == []
 
 
-def test_renamed_repository_is_followed_on_the_same_host(github: GitHub, script: Script) -> None:
-    branch = {"name": "main", "protected": True, "commit": {"sha": SHA, "url": "x"}}
-    moved = {"Location": f"{script.base}/repositories/9/branches?per_page=100"}
-    script.then("GET /repos/acme/old/branches", Reply({"message": "Moved"}, 301, moved))
-    script.then("GET /repositories/9/branches", Reply([branch]))
-    (found,) = github.client(7).branches("acme", "old")
-    assert (found.name, found.protected, found.sha) == ("main", True, SHA)
-
-
 def test_missing_branch_is_reported(github: GitHub, script: Script) -> None:
     with pytest.raises(GitHubError) as caught:
         github.client(7).branch("acme", "web", "gone")
     assert caught.value.code == "branch_not_found"
-
-
-def test_rulesets_are_created_replaced_and_deleted(github: GitHub, script: Script) -> None:
-    rulesets = github.client(7).repository_rulesets("acme", "web")
-    base = "/repos/acme/web/rulesets"
-    script.then(f"GET {base}", Reply([{"id": 5}]))
-    script.then(f"POST {base}", Reply({"id": 5}, 201))
-    script.then(f"PUT {base}/5", Reply({"id": 5, "enforcement": "disabled"}))
-    script.then(f"DELETE {base}/5", Reply(b"", 204))
-    assert rulesets.list() == [{"id": 5}]
-    assert rulesets.create({"name": "freeze"}) == {"id": 5}
-    assert rulesets.update(5, {"enforcement": "disabled"})["enforcement"] == "disabled"
-    rulesets.delete(5)
-    assert [seen.method for seen in script.seen if base in seen.path] == ["GET", "POST", "PUT", "DELETE"]

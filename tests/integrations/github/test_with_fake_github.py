@@ -7,33 +7,12 @@ import pytest
 
 from integrations.github import BranchRef, CheckAction, GitHubError
 from integrations.github.events import BranchRefresh, InstallationRefresh, read_event
-from tests.integrations.github.conftest import NAME, SimulatedGitHub, WallClock
+from tests.integrations.github.conftest import NAME, SimulatedGitHub
 from tools.fake_github.model.branches import create_branch
 from tools.fake_github.model.installations import suspend, uninstall
 from tools.fake_github.model.queue import enqueue
 from tools.fake_github.model.repositories import delete, rename
 from tools.fake_github.model.world import Event
-
-QUEUE = {
-    "name": "queue",
-    "target": "branch",
-    "enforcement": "active",
-    "conditions": {"ref_name": {"include": ["~DEFAULT_BRANCH"], "exclude": []}},
-    "rules": [
-        {
-            "type": "merge_queue",
-            "parameters": {
-                "check_response_timeout_minutes": 60,
-                "grouping_strategy": "ALLGREEN",
-                "max_entries_to_build": 5,
-                "max_entries_to_merge": 5,
-                "merge_method": "MERGE",
-                "min_entries_to_merge": 1,
-                "min_entries_to_merge_wait_minutes": 5,
-            },
-        }
-    ],
-}
 
 
 def failing(simulated: SimulatedGitHub) -> GitHubError:
@@ -133,13 +112,12 @@ def test_malformed_check_write_does_not_affect_others(simulated: SimulatedGitHub
 
 
 def test_merge_queue_is_read_with_its_heads(simulated: SimulatedGitHub) -> None:
-    simulated.web.ruleset(**QUEUE)
-    pull = simulated.web.pull_request()
-    enqueue(simulated.host.world, simulated.maintainer, simulated.web.record, pull)
+    simulated.web.requires(NAME).merge_queue()
+    pull = simulated.web.pull_request(checks={NAME: "success"})
+    entry = enqueue(simulated.host.world, simulated.maintainer, simulated.web.record, pull)
     (heads,) = simulated.client.open_heads([simulated.main], read_back_app_id=42)
     assert heads.queue_error is None
-    if heads.queue:  # a queue without required checks may have merged it already
-        assert heads.queue[0].pull_number == pull.number
+    assert [(each.pull_number, each.head_sha) for each in heads.queue] == [(pull.number, entry.head_sha)]
 
 
 def test_branch_rules_have_the_required_check_and_its_app(simulated: SimulatedGitHub) -> None:
@@ -184,27 +162,6 @@ def test_write_with_a_lost_response_can_be_read_back(simulated: SimulatedGitHub)
     assert [check.external_id for check in heads.pulls[0].checks] == ["g1"]
 
 
-def test_null_check_run_is_an_error(simulated: SimulatedGitHub) -> None:
-    sha = simulated.web.pull_request().head_sha
-    simulated.host.faults.add("null_check_run", count=1)
-    (result,) = simulated.client.write_checks([simulated.write(sha)])
-    assert result.error is not None
-    assert result.error.maybe_applied
-
-
-@pytest.mark.parametrize("status", [500, 502])
-def test_server_error_is_transient(simulated: SimulatedGitHub, status: int) -> None:
-    simulated.host.faults.add("error", "Heads", status=status, count=1)
-    assert failing(simulated).transient
-    assert simulated.client.open_heads([simulated.main])[0].error is None
-
-
-def test_revoked_token_is_replaced_without_an_error(simulated: SimulatedGitHub) -> None:
-    simulated.client.open_heads([simulated.main])
-    simulated.host.faults.add("revoked", "Heads", count=1)
-    assert simulated.client.open_heads([simulated.main])[0].error is None
-
-
 def test_uninstalled_app_is_reported(simulated: SimulatedGitHub) -> None:
     simulated.client.open_heads([simulated.main])
     installation = simulated.host.world.installations[7]
@@ -230,41 +187,6 @@ def test_deleted_repository_is_not_found(simulated: SimulatedGitHub) -> None:
     with pytest.raises(GitHubError) as caught:
         simulated.client.repository(simulated.web.record.id)
     assert caught.value.code == "repository_not_found"
-
-
-def test_exhausted_quota_is_reported_and_stops_further_calls(simulated: SimulatedGitHub) -> None:
-    simulated.host.settings.update({"primaryLimits": True, "graphqlPointsPerHour": 2})
-    simulated.client.open_heads([simulated.main])
-    assert simulated.client.budget.graphql.limit == 2
-    simulated.client.open_heads([simulated.main])
-    error = failing(simulated)
-    assert error.code == "github_rate_limited"
-    assert 0 < (error.retry_after or 0) <= 3600
-    before = simulated.host.calls.total
-    failing(simulated)
-    assert simulated.host.calls.total == before
-
-
-def test_secondary_limit_is_reported_and_pauses_the_installation(simulated: SimulatedGitHub, clock: WallClock) -> None:
-    simulated.host.settings.update({"secondaryLimits": True, "graphqlPointsPerMinute": 1, "retryAfterSeconds": 30})
-    simulated.client.open_heads([simulated.main])
-    error = failing(simulated)
-    assert (error.code, error.retry_after) == ("github_secondary_rate_limit", 30)
-    before = simulated.host.calls.total
-    failing(simulated)
-    assert simulated.host.calls.total == before
-    clock.offset = 31
-    simulated.host.settings.update({"secondaryLimits": False})
-    assert simulated.client.open_heads([simulated.main])[0].error is None
-
-
-def test_missing_permission_is_reported(simulated: SimulatedGitHub) -> None:
-    sha = simulated.web.pull_request().head_sha
-    installation = simulated.host.world.installations[7]
-    installation.permissions = {**installation.permissions, "checks": "read"}
-    (result,) = simulated.client.write_checks([simulated.write(sha)])
-    assert result.error is not None
-    assert result.error.code == "github_permission_denied"
 
 
 def test_webhooks_of_github_become_hints(simulated: SimulatedGitHub) -> None:

@@ -7,9 +7,6 @@ Run as `gunicorn tools.bench.baseline:starlette`, with DATABASE_URL and REDIS_UR
 """
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import orjson
 import redis.asyncio
@@ -31,13 +28,6 @@ limits = redis.asyncio.Redis.from_url(os.environ.get("REDIS_URL", "redis://"), m
 script: dict[str, str] = {}
 
 
-@asynccontextmanager
-async def lifespan(_: Any) -> AsyncIterator[None]:
-    """Close the connections at the end."""
-    yield
-    await reads.close()
-
-
 async def state(request: Request) -> Response:
     """Ask PostgreSQL and Redis what the edge asks them, and answer."""
     secret = request.headers["authorization"].removeprefix("Bearer ")
@@ -52,4 +42,4 @@ async def state(request: Request) -> Response:
     return Response(body, media_type="application/json", headers=headers)
 
 
-starlette = Starlette(routes=[Route("/v1/freeze-state", state)], lifespan=lifespan)
+starlette = Starlette(routes=[Route("/v1/freeze-state", state)])

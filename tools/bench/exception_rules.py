@@ -27,24 +27,19 @@ def main() -> None:
     """Measure and print."""
     for heads in SIZES:
         unlimited = {"GITHUB_POINTS_PER_MINUTE": "1000000"}  # the freezes follow each other at once
+        print(f"A freeze of {heads} heads, one worker, {LATENCY_MS} ms a call")
         with running(1, heads, latency_ms=LATENCY_MS, environment=unlimited) as stack:
-            compare(stack, heads)
-
-
-def compare(stack: Stack, heads: int) -> None:
-    """Measure freezes of so many heads, and print."""
-    print(f"A freeze of {heads} heads, one worker, {LATENCY_MS} ms a call")
-    warm(stack)
-    calls, cpu = measure(stack, "no rule")
-    if heads == SIZES[0]:
-        add_rule(stack, "elsewhere", FILES, {"type": "glob", "patterns": ["other/*"]})
-        measure(stack, "a rule that does not apply")
-    add_rule(stack, "files", FILES, ORGANIZATION)
-    add_rule(stack, "label", LABEL, ORGANIZATION)
-    ruled_calls, ruled_cpu = measure(stack, "two rules")
-    print(f"    calls {ruled_calls / calls:.2f} x (aim 2), CPU {ruled_cpu / cpu:.2f} x (aim 1.5)")
-    if heads == SIZES[0]:
-        measure(stack, "two rules, nothing changed")
+            warm(stack)
+            calls, cpu = measure(stack, "no rule")
+            if heads == SIZES[0]:
+                add_rule(stack, "elsewhere", FILES, {"type": "glob", "patterns": ["other/*"]})
+                measure(stack, "a rule that does not apply")
+            add_rule(stack, "files", FILES, ORGANIZATION)
+            add_rule(stack, "label", LABEL, ORGANIZATION)
+            ruled_calls, ruled_cpu = measure(stack, "two rules")
+            print(f"    calls {ruled_calls / calls:.2f} x (aim 2), CPU {ruled_cpu / cpu:.2f} x (aim 1.5)")
+            if heads == SIZES[0]:
+                measure(stack, "two rules, nothing changed")
 
 
 def measure(stack: Stack, name: str) -> tuple[int, float]:

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import uvloop
@@ -101,14 +101,16 @@ def in_turns(asked: Mapping[str, Asked], *, connections: int = 16, seconds: floa
     for _ in range(ROUNDS):
         for name, each in asked.items():
             found[name].append(run(each, connections=connections, seconds=seconds))
-    return {name: _median(loads) for name, loads in found.items()}
+    return {
+        name: Load(**{figure.name: _middle(figure.name, loads) for figure in fields(Load)})
+        for name, loads in found.items()
+    }
 
 
-def _median(loads: Sequence[Load]) -> Load:
-    """Return the median of each figure, and every status that was seen."""
-    names = [each.name for each in fields(Load) if each.name != "statuses"]
-    numbers = {name: statistics.median(getattr(load, name) for load in loads) for name in names}
-    return Load(**numbers, statuses=sorted({status for load in loads for status in load.statuses}))
+def _middle(name: str, loads: Sequence[Load]) -> Any:
+    """Return the median of a figure, or every status that was seen."""
+    found = [getattr(load, name) for load in loads]
+    return sorted(set().union(*found)) if name == "statuses" else statistics.median(found)
 
 
 if __name__ == "__main__":

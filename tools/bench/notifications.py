@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import NullPool, create_engine, select, text
@@ -62,53 +61,45 @@ _ATTEMPTS = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """The service, and where it sends."""
-
-    stack: Stack
-    receiver: WebhookReceiver
-
-    def add_destinations(self, webhooks: Mapping[str, str], *, hanging: bool) -> None:
-        """Add webhooks, with a path and an event each, and, if they hang, a person who gets mails and a channel."""
-        with self.stack.stores.rows() as session:
-            ours = session.scalars(select(Organization)).one()
-            for path, event in webhooks.items():
-                factories.webhook(session, ours, url=self.receiver.url(path), events=[event])
-            if hanging:
-                self.receiver.release.clear()
-                self.receiver.hanging.update(webhooks)
-                person = factories.user(session)
-                factories.membership(session, ours, person, "owner")
-                kinds = ["freeze.started", "freeze.enforced", "freeze.ended"]
-                mails = MailChoice(organization_id=ours.id, user_id=person.id, kinds=kinds, updated_at=factories.now())
-                session.add(mails)
-                factories.slack_connection(session, ours)
-                factories.slack_subscription(session, ours)
-                session.flush()
-            session.execute(text(_DESTINATIONS))
+def add_destinations(stack: Stack, receiver: WebhookReceiver, webhooks: Mapping[str, str], *, hanging: bool) -> None:
+    """Add webhooks, with a path and an event each, and, if they hang, a person who gets mails and a channel."""
+    with stack.stores.rows() as session:
+        ours = session.scalars(select(Organization)).one()
+        for path, event in webhooks.items():
+            factories.webhook(session, ours, url=receiver.url(path), events=[event])
+        if hanging:
+            receiver.release.clear()
+            receiver.hanging.update(webhooks)
+            person = factories.user(session)
+            factories.membership(session, ours, person, "owner")
+            kinds = ["freeze.started", "freeze.enforced", "freeze.ended"]
+            session.add(MailChoice(organization_id=ours.id, user_id=person.id, kinds=kinds, updated_at=factories.now()))
+            factories.slack_connection(session, ours)
+            factories.slack_subscription(session, ours)
+            session.flush()
+        session.execute(text(_DESTINATIONS))
 
 
 def main() -> None:
     """Measure and print."""
-    with served() as service:
+    with served() as (stack, receiver):
         print(f"{REPOSITORIES} heads, {LATENCY_MS} ms a call, one worker")
         spent: dict[str, list[tuple[float, float]]] = {"none": [], "hanging": []}
         for _ in range(ROUNDS):
             for name, rounds in spent.items():
                 if name == "hanging":
                     hanging = {f"/hangs/{number}": "*" for number in range(ENDPOINTS)}
-                    service.add_destinations(hanging, hanging=True)
-                rounds.append(measure(service.stack))
-                service.stack.stores.sql(_REMOVE)
-                service.receiver.release.set()
+                    add_destinations(stack, receiver, hanging, hanging=True)
+                rounds.append(measure(stack))
+                stack.stores.sql(_REMOVE)
+                receiver.release.set()
         compare(spent)
-        service.receiver.hanging.clear()
-        burst(service)
+        receiver.hanging.clear()
+        burst(stack, receiver)
 
 
 @contextmanager
-def served() -> Iterator[Service]:
+def served() -> Iterator[tuple[Stack, WebhookReceiver]]:
     """Run everything, with a server for webhooks and one for mails that never answers."""
     with ExitStack() as exit_stack:
         home = Path(exit_stack.enter_context(tempfile.TemporaryDirectory(prefix="change-freeze-bench-")))
@@ -126,7 +117,7 @@ def served() -> Iterator[Service]:
         }
         stack = exit_stack.enter_context(running(REPOSITORIES, latency_ms=LATENCY_MS, environment=environment))
         warm(stack)
-        yield Service(stack, receiver)
+        yield stack, receiver
 
 
 def measure(stack: Stack) -> tuple[float, float]:
@@ -150,11 +141,11 @@ def compare(spent: dict[str, list[tuple[float, float]]]) -> None:
     print(f"  hanging / none: {ratios[0]:.2f} of the time, {ratios[1]:.2f} of the CPU (aim at most 1.1)")
 
 
-def burst(service: Service) -> None:
+def burst(stack: Stack, receiver: WebhookReceiver) -> None:
     """Insert entries at an even rate, wait until each was sent once, and print how long that took."""
-    service.add_destinations({f"/in/{action}": action for action in ACTIONS}, hanging=False)
+    add_destinations(stack, receiver, {f"/in/{action}": action for action in ACTIONS}, hanging=False)
     expected = 0
-    owner = create_engine(service.stack.stores.database_url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    owner = create_engine(stack.stores.database_url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
     with owner.connect() as connection:
         begin = time.monotonic()
         while expected < SECONDS * PER_SECOND:

@@ -48,7 +48,6 @@ def seed(stores: Storage) -> str:
         acme = factories.organization(session, "Acme")
         secret = factories.api_key(session, acme, "freeze:read").secret
         _frozen(session, acme)
-        _schedules(session, acme)
         session.execute(text("SET LOCAL session_replication_role = replica"))
         session.execute(FILL, {"organization": acme.id, "rows": ENTRIES})
     stores.analyze()
@@ -56,7 +55,7 @@ def seed(stores: Storage) -> str:
 
 
 def _frozen(session: Session, acme: Organization) -> None:
-    """Add branches that are all frozen, with exceptions and requests, and a history of freezes."""
+    """Add branches that are all frozen, with exceptions and requests, a history of freezes, and schedules."""
     repositories = [factories.repository(session, acme, f"acme/service-{number}") for number in range(BRANCHES)]
     branches = [factories.branch(session, repository) for repository in repositories]
     running = [factories.freeze(session, acme, branches[number::FREEZES]) for number in range(FREEZES)]
@@ -69,11 +68,7 @@ def _frozen(session: Session, acme: Organization) -> None:
     for _ in range(ENDED):
         factories.freeze(session, acme, [], ended_at=factories.now(), end_reason="lifted")
     session.execute(RELEASED)
-
-
-def _schedules(session: Session, acme: Organization) -> None:
-    for _ in range(SCHEDULES):
-        schedule = factories.schedule(session, acme)
+    for schedule in [factories.schedule(session, acme) for _ in range(SCHEDULES)]:
         for day in range(WINDOWS):
             factories.occurrence(session, schedule, starts_at=factories.now() + timedelta(days=day, hours=1))
 

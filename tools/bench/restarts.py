@@ -4,6 +4,7 @@ Aims: from exec to `/readyz` 200 within 3 s; no failed request while nginx, with
 hosts behind it that are replaced one after the other.
 """
 
+import itertools
 import shutil
 import statistics
 import tempfile
@@ -110,6 +111,7 @@ def nginx(ports: list[int]) -> Iterator[str]:
 def client(stack: Stack, address: str, number: int, over: threading.Event, seen: Counter[str]) -> None:
     """Read, and now and then start and lift a freeze, until it is over; count the answers by status."""
     repository = f"{LOGIN}/service-{number + 2}"
+    scope = {"type": "branch", "repository": repository, "branch": "main"}
     session = requests.Session()
     session.headers["Authorization"] = f"Bearer {stack.keys[LOGIN]}"
 
@@ -122,13 +124,10 @@ def client(stack: Stack, address: str, number: int, over: threading.Event, seen:
         seen[str(answer.status_code)] += 1
         return answer
 
-    count = 0
-    while not over.is_set():
-        count += 1
+    for count in itertools.count(1):
+        if over.is_set():
+            return
         if count % WRITE_EVERY:
             ask("GET", f"/v1/freeze-state?repo={repository}&branch=main")
-            continue
-        scope = {"type": "branch", "repository": repository, "branch": "main"}
-        started = ask("POST", "/v1/freezes", {"scope": scope, "reason": "Replacing hosts"})
-        if started is not None and started.ok:
+        elif started := ask("POST", "/v1/freezes", {"scope": scope, "reason": "Replacing hosts"}):
             ask("POST", f"/v1/freezes/{started.json()['id']}/lift", {})

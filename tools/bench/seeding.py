@@ -6,7 +6,6 @@ Both sides are filled in bulk, so that 10,000 heads take seconds; nothing is due
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import requests
 from sqlalchemy import text
@@ -19,7 +18,6 @@ from services.reconcile.evaluation import summary_hash
 from tests import factories
 from tools.bench.servers import Storage
 
-Json = dict[str, Any]
 CHECK = "change-freeze/main"
 _VERDICT = judge([MergeCandidate("main", None, ())])
 UNFROZEN = summary_hash(title(_VERDICT), summary(_VERDICT))
@@ -69,18 +67,6 @@ class Account:
     permissions: Mapping[str, str] | None = None
     """Of the App at GitHub; None: all that it may ask for."""
 
-    def as_json(self) -> Json:
-        """Return it as the control plane's seed takes it."""
-        permissions = {} if self.permissions is None else {"permissions": dict(self.permissions)}
-        repositories = {
-            "name": self.name,
-            "count": self.repositories,
-            "requiredChecks": {"main": CHECK},
-            "pullRequests": [{"base": "main", "count": self.heads, "checks": {CHECK: "success"}}],
-        }
-        installation = {"id": self.installation_id, **permissions}
-        return {"login": self.login, "installation": installation, "repositories": [repositories]}
-
 
 def seed(stores: Storage, fake_github: str, accounts: Iterable[Account]) -> dict[str, str]:
     """Fill both, and return the secret of a key with every scope, by login."""
@@ -93,7 +79,16 @@ def seed(stores: Storage, fake_github: str, accounts: Iterable[Account]) -> dict
 
 
 def _account(session: Session, fake_github: str, account: Account) -> str:
-    made = requests.post(f"{fake_github}/_control/seed", json={"organizations": [account.as_json()]}, timeout=120)
+    permissions = {} if account.permissions is None else {"permissions": dict(account.permissions)}
+    repositories = {
+        "name": account.name,
+        "count": account.repositories,
+        "requiredChecks": {"main": CHECK},
+        "pullRequests": [{"base": "main", "count": account.heads, "checks": {CHECK: "success"}}],
+    }
+    installation = {"id": account.installation_id, **permissions}
+    wanted = {"login": account.login, "installation": installation, "repositories": [repositories]}
+    made = requests.post(f"{fake_github}/_control/seed", json={"organizations": [wanted]}, timeout=120)
     made.raise_for_status()
     ours = factories.organization(session, account.login.title())
     factories.installation(session, ours, account.login, id=account.installation_id)

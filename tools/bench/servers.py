@@ -22,6 +22,7 @@ from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.embedded.ports import free_port
 from tools.embedded.processes import Program, start_child, stop_child
 
+Child = subprocess.Popen[bytes]
 WORKERS = 2
 START_TIMEOUT, STOP_TIMEOUT = 30.0, 20.0
 
@@ -77,7 +78,7 @@ def storage() -> Iterator[Storage]:
 
 
 @contextmanager
-def run(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def run(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[Child]:
     """Run a program during the block; what it wrote is shown if it fails."""
     with tempfile.TemporaryFile() as log:
         started = start_child(Program(arguments, {**os.environ, **environment}, Path.cwd()), log)
@@ -90,9 +91,7 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[su
                 sys.stderr.write(log.read().decode(errors="replace")[-3000:])
 
 
-def process(
-    arguments: Sequence[str], environment: Mapping[str, str]
-) -> AbstractContextManager[subprocess.Popen[bytes]]:
+def process(arguments: Sequence[str], environment: Mapping[str, str]) -> AbstractContextManager[Child]:
     """Run `python -m` with these arguments during the block."""
     return run([sys.executable, "-m", *arguments], environment)
 
@@ -137,7 +136,7 @@ def web(
         yield WebServer(address, server.pid)
 
 
-def wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
+def wait_for(url: str, server: Child) -> None:
     """Wait until `url` answers below 500; raise RuntimeError when its server ends or takes too long."""
     end = time.monotonic() + START_TIMEOUT
     while time.monotonic() < end and server.poll() is None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import requests
 
@@ -178,12 +178,10 @@ def until(reached: Callable[[], object], every: float = POLL_INTERVAL, deadline:
         time.sleep(every)
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
-    """One verdict that was written."""
+class Write(NamedTuple):
+    """One verdict that was written, in epoch seconds."""
 
     at: float
-    """Epoch seconds."""
     head: str
     conclusion: str
 

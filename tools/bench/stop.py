@@ -40,11 +40,6 @@ class Case:
     organization: bool = False
     """Whether the App may write rulesets of the organisation."""
 
-    @property
-    def permissions(self) -> dict[str, str]:
-        """What the App may do."""
-        return {name: level for name, level in PERMISSIONS.items() if self.organization or name != OF_ORGANIZATIONS}
-
 
 CASES = (
     Case("without a stop", 1000, 10, "-", stops=False),
@@ -69,18 +64,19 @@ def main() -> None:
 
 def _measure(case: Case) -> str:
     repositories = scaled(case.repositories)
+    permissions = {name: level for name, level in PERMISSIONS.items() if case.organization or name != OF_ORGANIZATIONS}
     limited = {"GITHUB_CONTENT_LIMIT": "aliases"} if case.limited else {}
     with running(
         repositories,
         case.heads,
-        permissions=case.permissions,
+        permissions=permissions,
         latency_ms=LATENCY_MS,
         settings={"rulesetDelaySeconds": case.delay},
         environment={"GITHUB_RULESET_DELAY": str(case.delay), **limited},
     ) as stack:
         warm(stack)
         stack.stores.sql(READ)
-        stack.stores.sql(PERMITTED, permissions=json.dumps(case.permissions))
+        stack.stores.sql(PERMITTED, permissions=json.dumps(permissions))
         if case.stops:
             stack.stores.sql(AUTHORIZED)
         stack.control("GET", "/calls?reset=true")
@@ -88,14 +84,12 @@ def _measure(case: Case) -> str:
         answered_at = datetime.now(UTC)
         blocked = (_wait(stack, freeze_id, "blockedAt") - answered_at).total_seconds()
         waited = (datetime.now(UTC) - answered_at).total_seconds()
-        enforced = "-"
-        if not case.limited:
-            enforced = f"{(_wait(stack, freeze_id, 'enforcedAt') - answered_at).total_seconds():.1f}"
+        enforced = None if case.limited else (_wait(stack, freeze_id, "enforcedAt") - answered_at).total_seconds()
         counts = Counter[str](stack.control("GET", "/calls")["byOperation"]).most_common(5)
     said = f"{blocked:.1f} (seen after {waited:.1f})"
     calls = ", ".join(f"{count} {name}" for name, count in counts)
     heads = repositories * case.heads
-    return f"| {heads} | {repositories} | {case.name} | {said} | {case.aim} | {enforced} | {calls} |"
+    return f"| {heads} | {repositories} | {case.name} | {said} | {case.aim} | {enforced or '-'} | {calls} |"
 
 
 def _wait(stack: Stack, freeze_id: str, name: str) -> datetime:

@@ -6,7 +6,7 @@ connections, in alternating rounds. Aims: 1.5 of its throughput, p99 at most 3 t
 200 that is computed. The CPU per request of the servers' processes says the same on a machine that does other work.
 
 A branch of the compatibility API, for the same key in the query, takes at most 1.2 times the CPU of a computed 200:
-what a classic client is answered shows the time, and is not remembered.
+what a classic client is answered of a frozen branch shows the time, and is not remembered.
 """
 
 import requests

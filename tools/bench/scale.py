@@ -20,6 +20,7 @@ from sqlalchemy import Connection, create_engine, text
 
 from app.commands.units_of_work import NoWakeups
 from app.database import APP_ROLE, WORKER_ROLE, make_engine
+from jobs.registry import jobs_with_work
 from models.installations import begin_full_resync
 from rules.access.permissions import Actor
 from services.audit.hash_chain import seal_entries
@@ -42,6 +43,8 @@ TARGETS = (1_000, 10_000)
 PERIOD = timedelta(days=1)
 ENTRIES = (10_000, 100_000, 300_000)
 WORKERS = 2
+KEPT_AFTER = 12
+"""Runs of a statement after which PostgreSQL keeps its plan."""
 _ENTRIES = """
     INSERT INTO audit_entries (id, organization_id, at, action, actor, source, target, details)
     SELECT 'aud_' || lpad(n::text, 26, '0'), 'org_' || 1 + mod(n, {organizations}), now(), 'freeze.started',
@@ -168,19 +171,27 @@ def rounds(one: World) -> None:
 
 
 def turns(one: World) -> None:
-    """Print what it costs to choose the next installation, of which one has due checks."""
+    """Print what it costs to choose the next installation, of which one has due checks, and to look for due work."""
 
     def choose() -> None:
         with one.jobs.open(SYSTEM_CALLER) as uow:
             assert Turn().next(uow)
             assert not other_installations_due(uow, 1)
 
-    print(f"the next installation {'organisations':>16} {'branches':>10} {'ms':>8} {'blocks':>8}")
+    def look() -> None:
+        jobs_with_work(one.jobs)
+
+    columns = f"{'organisations':>16} {'branches':>10} {'ms':>8} {'blocks':>8} {'all work':>9} {'blocks':>8}"
+    print(f"the next installation {columns}")
     for organizations in map(scaled, ORGANIZATIONS):
-        one.fill(organizations, 60, _DUE)
-        choose()
-        _, took, blocks = one.cost(choose)
-        print(f"{organizations:>38,} {organizations * 60:>10,} {took:>8,.1f} {blocks:>8,.0f}")
+        one.fill(organizations, 60, _DUE, _ENFORCEMENT)
+        for _ in range(KEPT_AFTER):
+            choose()
+            look()
+        print(f"{organizations:>38,} {organizations * 60:>10,}", end="")
+        for work in (choose, look):
+            _, took, blocks = one.cost(work)
+            print(f" {took:>8,.1f} {blocks:>8,.0f}", end="" if work is choose else "\n")
 
 
 def freezing(one: World) -> None:

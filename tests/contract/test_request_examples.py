@@ -1,4 +1,4 @@
-"""Each example of a request succeeds, as it stands, in a sandbox that has the objects which it names.
+"""Each example of a request succeeds, as it stands, in a sandbox that has the objects which it names, and is recorded.
 
 Ids are made by the service, and secrets are mailed or shown once: those of the examples are replaced by real ones.
 """
@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from integrations.github.signatures import sign
 from integrations.slack import signatures as slack_signatures
@@ -21,6 +22,7 @@ from schemas.contract import Operation, load_contract, parse_contract
 from tests.harness.response_conformance import check_conformance, checked_client
 from tools.contract.document import Document
 from tools.fake_slack.settings import SIGNING_SECRET
+from tools.fuzz.audited import QUERY, AuditedAction, audit_error
 from tools.fuzz.fixtures.call_fixtures import CallFixtures, open_call_fixtures
 from tools.fuzz.fixtures.organization import OrganizationFixture
 from tools.fuzz.fixtures.per_call import WITH_CREDENTIAL, WITHOUT_CREDENTIAL
@@ -83,10 +85,10 @@ class Stage:
         return Request(body, parameters)
 
     def token(self, operation: Operation) -> str | None:
-        """Return a credential that may call the operation, if it takes one."""
+        """Return a credential that may call the operation, if it takes one: a person's, since fuzzing uses a key."""
         for scheme, token in (
-            ("ApiKey", self.organization["keys"]["all"]),
             ("Session", self.organization["sessions"]["owner"]),
+            ("ApiKey", self.organization["keys"]["all"]),
             ("SessionToken", self.organization["sessionTokens"]["owner"]),
         ):
             if operation.accepts(scheme):
@@ -185,9 +187,11 @@ def test_example_of_a_request_succeeds(stage: Stage, operation_id: str, media_ty
         token = insert_fixture(stage.fixtures, cast("Any", request), token or "") or token
     keyed = any(each.name == "Idempotency-Key" for each in operation.parameters)
     if keyed:
-        request.headers["Idempotency-Key"] = f"{operation_id}:{name}"
+        request.headers["Idempotency-Key"] = f"{operation_id}:{media_type}:{name}"
     response = stage.send(operation, media_type, request, token)
     assert response.is_success, f"{request.body}: {response.text}"
+    rows = stage.fixtures.session.execute(text(QUERY + ":request"), {"request": response.headers["X-Request-Id"]})
+    assert audit_error(operation, [AuditedAction(*row) for row in rows]) is None
     if keyed and operation_id != "delete_organization":  # nothing is said to it any more
         again = stage.send(operation, media_type, request, token)
         assert (again.status_code, again.content) == (response.status_code, response.content)

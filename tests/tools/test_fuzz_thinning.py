@@ -18,7 +18,7 @@ Keeps = Callable[..., bool]
 def keeps() -> Keeps:
     thinning = Thinning(seed=1)
 
-    def keeps(operation: str, scenario: CoverageScenario | None, parameter: str = "", *, refused: bool = False) -> bool:
+    def keeps(operation: str, scenario: CoverageScenario | None, parameter: str = "") -> bool:
         place = ParameterLocation.BODY if parameter == "" else ParameterLocation.QUERY
         data = (
             CoveragePhaseData(
@@ -28,7 +28,7 @@ def keeps() -> Keeps:
             else None
         )
         case: Any = SimpleNamespace(method="POST", body=NOT_SET, meta=SimpleNamespace(phase=SimpleNamespace(data=data)))
-        return thinning.keeps(operation, case, refused=refused)
+        return thinning.keeps(operation, case)
 
     return keeps
 
@@ -48,9 +48,5 @@ def test_share_of_the_cases_that_are_alike_is_kept(keeps: Keeps) -> None:
     assert SHARE * 500 < kept < SHARE * 2000
 
 
-def test_one_case_is_kept_where_the_credential_is_refused(keeps: Keeps) -> None:
-    assert [keeps("create_freeze", each, refused=True) for each in CoverageScenario].count(True) == 1
-
-
 def test_every_case_of_other_phases_is_kept(keeps: Keeps) -> None:
-    assert all(keeps("create_freeze", None, refused=True) for _ in range(20))
+    assert all(keeps("create_freeze", None) for _ in range(20))

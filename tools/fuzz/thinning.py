@@ -18,20 +18,16 @@ class Thinning:
         self._random = random.Random(seed)
         self._kept: set[tuple[object, ...]] = set()
 
-    def keeps(self, operation: str, case: Case[Any], *, refused: bool) -> bool:
-        """Return True if a case is sent; `refused` if the contract lets no credential like the run's in.
+    def keeps(self, operation: str, case: Case[Any]) -> bool:
+        """Return True if a case is sent.
 
-        Cases of one kind break the same rule, or the same limit of a valid value, in the same place. An operation that
-        refuses the credential looks at nothing else: one case is of the same kind as all with a body, or without.
+        Cases of one kind break the same rule, or the same limit of a valid value, in the same place.
         """
         data = case.meta.phase.data if case.meta is not None else None
         if not isinstance(data, CoveragePhaseData):
             return True
-        kind: tuple[object, ...] = (operation, case.method, case.body is NOT_SET)
-        if not refused:
-            kind += (data.scenario, data.parameter_location, data.parameter)
-        elif kind in self._kept:
-            return False
+        without_body = case.body is NOT_SET
+        kind = (operation, case.method, without_body, data.scenario, data.parameter_location, data.parameter)
         if kind not in self._kept:
             self._kept.add(kind)
             return True

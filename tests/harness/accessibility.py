@@ -8,7 +8,11 @@ from tests.harness.browser import Browser
 
 _AXE = Path(__file__).parent.parent.parent / "node_modules" / "axe-core" / "axe.min.js"
 _EVERYTHING = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
-_COLORS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
+_LOOK = {
+    "type": "rule",
+    "values": ["color-contrast", "link-in-text-block", "target-size", "scrollable-region-focusable"],
+}
+"""The rules whose findings depend on colours and widths."""
 _VIOLATIONS = """
 axe.run({ runOnly: %s, resultTypes: ["violations"] })
   .then(found => found.violations.map(each => `${each.id}: ${each.nodes.map(node => node.html).join(" | ")}`))
@@ -72,12 +76,12 @@ def assert_accessible(browser: Browser) -> None:
     assert browser.value(_SMALL_TARGETS) == []
 
 
-def axe_violations(browser: Browser, *, colors_only: bool = False) -> list[str]:
-    """Return what axe-core finds: the rule, and the elements that break it."""
+def axe_violations(browser: Browser, *, look_only: bool = False) -> list[str]:
+    """Return what axe-core finds, everywhere or in this look only: the rule, and the elements that break it."""
     with browser.running_scripts():
         if not browser.value("'axe' in window"):
             browser.value(_axe_source())
-        found: list[str] = browser.value(_VIOLATIONS % json.dumps(_COLORS if colors_only else _EVERYTHING))
+        found: list[str] = browser.value(_VIOLATIONS % json.dumps(_LOOK if look_only else _EVERYTHING))
     return found
 
 

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from models.organizations import User
 from tests import factories
+from tests.harness.accessibility import axe_violations
 from tests.harness.browser import CHROMIUM, Browser
 from tests.web.people.conftest import PASSWORD
 from tests.web.people.dashboard.conftest import Scene
@@ -131,6 +132,7 @@ def test_dialogs_and_the_menu_are_accessible(browser: Browser, site: str, acme: 
     browser.value("document.getElementById('keys').hidePopover()")
     browser.resize(390)
     browser.value("document.getElementById('menu').showPopover()")
+    assert axe_violations(browser) == []
     judge(browser, "menu")
     browser.open(f"{site}/settings/members")
     browser.value("document.querySelector('[popovertarget=settings-menu]').click()")

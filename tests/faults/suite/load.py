@@ -12,8 +12,8 @@ from tests.faults.suite.seeding import Organization
 from tests.faults.suite.stack import Stack
 
 PAUSE = 0.15
-PAUSE_OF_A_QUICK_RUN = 0.3
-"""Seconds between two requests, and between two pushes: other tests run beside a quick run."""
+PAUSE_OF_A_QUICK_RUN = 0.6
+"""Seconds between two requests, and between two pushes: the load is half of what a quick run computes."""
 
 
 class Load:

@@ -136,10 +136,10 @@ class CompiledOperation:
         if identity is None:
             return None
         version, identity.freeze_version = identity.freeze_version, None
-        question = None
-        if self._may_remember and version is not None:
-            question = question_of(request, identity.principal, reads_query=not self.operation.classic)
-        if version is None or question is None:
+        if version is None or not self._may_remember:
+            return None
+        question = question_of(request, identity.principal, reads_query=not self.operation.classic)
+        if question is None:
             return None
         return Asked(self._edge.memory, (self.operation.id, *question), version, identity.now)
 

@@ -5,6 +5,7 @@ from typing import Any
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
 from services.overview import alerts, busy_days, summary
+from services.schedules.schedule_filters import ScheduleFilters
 
 
 def get_overview(uow: UnitOfWork, *, counts_only: bool) -> object:
@@ -16,8 +17,9 @@ def get_busy_days(
     uow: UnitOfWork, first_day: str, last_day: str, timezone: str, *, list_freezes: bool, **filters: str | None
 ) -> object:
     """Return how many freezes and windows last on each day."""
-    wanted = busy_days.BusyDaysFilters(**filters)
-    return busy_days.busy_days(uow, first_day, last_day, timezone, wanted, list_freezes=list_freezes)
+    return busy_days.busy_days(
+        uow, first_day, last_day, timezone, ScheduleFilters(**filters), list_freezes=list_freezes
+    )
 
 
 def list_attention_items(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:

@@ -6,7 +6,6 @@ The freezes themselves can be listed besides, without what costs most about them
 from bisect import bisect
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from itertools import accumulate
 from typing import Any
@@ -40,27 +39,20 @@ Span = tuple[int, int]
 """The numbers of the first and the last day on which something lasts, of the days asked for; the first is 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class BusyDaysFilters:
-    """What is counted; None: everything."""
-
-    repo: str | None = None
-    name: str | None = None
-
-
 def busy_days(
-    uow: UnitOfWork, first: str, last: str, timezone: str, filters: BusyDaysFilters, *, list_freezes: bool
+    uow: UnitOfWork, first: str, last: str, timezone: str, filters: ScheduleFilters, *, list_freezes: bool
 ) -> dict[str, Any]:
     """Return each day of a zone, from the first to the last, with how many freezes and windows last on it.
 
-    With `list_freezes`, also the first `MAX_LISTED` of those freezes that none of the windows has.
+    Repository and name of the filters are those of freezes as well. With `list_freezes`, also the first `MAX_LISTED` of
+    those freezes that none of the windows has.
     Raise `invalid_timezone`, `repository_not_found`, and `invalid_parameter` for a day or a range that there is not.
     """
     check_zone(timezone, "timezone")
     days = _days(_day(first, "firstDay"), _day(last, "lastDay"))
     zone = ZoneInfo(timezone)
     boundaries = [first_instant(datetime.combine(day, time()), zone) for day in days]
-    schedule_ids = matching_schedules(uow, ScheduleFilters(repo=filters.repo, name=filters.name))
+    schedule_ids = matching_schedules(uow, filters)
     in_range = [*touching(uow, boundaries[0], boundaries[-1]), *one_of(Occurrence.schedule_id, schedule_ids)]
     alone = _freezes_alone(uow, boundaries, in_range, filters)
     spans = _stored(uow, boundaries, in_range, alone) + _later(uow, boundaries, schedule_ids)
@@ -96,7 +88,7 @@ def _invalid(name: str, message: str) -> ServiceError:
 
 
 def _freezes_alone(
-    uow: UnitOfWork, boundaries: Sequence[datetime], in_range: Conditions, filters: BusyDaysFilters
+    uow: UnitOfWork, boundaries: Sequence[datetime], in_range: Conditions, filters: ScheduleFilters
 ) -> Conditions:
     """Return the conditions of the freezes that last on one of the days, and that no window in range has."""
     of_window = exists().where(Occurrence.id == Freeze.occurrence_id, *in_range)

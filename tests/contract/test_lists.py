@@ -40,7 +40,7 @@ each_list = pytest.mark.parametrize("operation", LISTS.values(), ids=LISTS)
 
 
 class Reader(NamedTuple):
-    """Somebody who reads lists: the owner of an organisation that has several rows of every kind."""
+    """A reader of lists: the owner of an organisation that has several rows of every kind."""
 
     http: httpx.Client
     fixture: TenantFixture

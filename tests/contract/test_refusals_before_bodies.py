@@ -1,4 +1,4 @@
-"""Whoever may not call an operation learns that, and nothing of the body: for each refusal, and each wrong body.
+"""A caller that an operation refuses learns that, and nothing of the body: each refusal with each wrong body.
 
 So the quick run of the fuzzing tries an operation only with a credential that may call it.
 """

@@ -31,7 +31,7 @@ REASON = "Quarter-end close is under way"
 
 
 @dataclass(frozen=True, slots=True)
-class Workroom:
+class SlackScene:
     """The workspace of an organisation, whose people are linked, type and click."""
 
     acme: Tenant
@@ -58,8 +58,8 @@ class Workroom:
 
 
 @pytest.fixture
-def room(acme: Tenant, slack: FakeSlack, link: Link, post: Post) -> Workroom:
-    return Workroom(acme, slack, link, post)
+def scene(acme: Tenant, slack: FakeSlack, link: Link, post: Post) -> SlackScene:
+    return SlackScene(acme, slack, link, post)
 
 
 class TestSignatures:
@@ -111,103 +111,107 @@ class TestPeople:
         assert slack.type("").body["text"] == "What you can type"
         assert "no `explode`" in json.dumps(slack.type("explode").body)
 
-    def test_viewer_is_refused_with_the_role_that_is_missing(self, room: Workroom, freeze: Freeze) -> None:
-        room.link("viewer")
-        assert "requires the role member; your role is viewer" in room.slack.type(f"lift {freeze.id}").body["text"]
-        room.session.refresh(freeze)
+    def test_viewer_is_refused_with_the_role_that_is_missing(self, scene: SlackScene, freeze: Freeze) -> None:
+        scene.link("viewer")
+        assert "requires the role member; your role is viewer" in scene.slack.type(f"lift {freeze.id}").body["text"]
+        scene.session.refresh(freeze)
         assert freeze.ended_at is None
 
-    def test_member_lifts_a_freeze_as_themselves_through_slack(self, room: Workroom, freeze: Freeze) -> None:
-        ada = room.link("member")
-        assert "Lifted" in room.slack.type(f"lift {freeze.id}").body["text"]
-        entry = room.last_entry("freeze.lifted")
+    def test_member_lifts_a_freeze_as_themselves_through_slack(self, scene: SlackScene, freeze: Freeze) -> None:
+        ada = scene.link("member")
+        assert "Lifted" in scene.slack.type(f"lift {freeze.id}").body["text"]
+        entry = scene.last_entry("freeze.lifted")
         assert (entry.actor, entry.source) == ({"type": "user", "id": ada.id, "name": "Ada"}, "slack")
 
-    def test_person_of_another_workspace_in_a_shared_channel_is_nobody(self, room: Workroom, freeze: Freeze) -> None:
-        room.link("owner")
-        message = room.post([actions([button("Lift", "freeze.lift", freeze.id)])])
-        assert room.slack.click(message, "freeze.lift", from_team="T0GLOBEX").status == 200
-        assert "not connected" in room.shown_to(ADA)[-1]
-        room.session.refresh(freeze)
+    def test_person_of_another_workspace_in_a_shared_channel_is_nobody(self, scene: SlackScene, freeze: Freeze) -> None:
+        scene.link("owner")
+        message = scene.post([actions([button("Lift", "freeze.lift", freeze.id)])])
+        assert scene.slack.click(message, "freeze.lift", from_team="T0GLOBEX").status == 200
+        assert "not connected" in scene.shown_to(ADA)[-1]
+        scene.session.refresh(freeze)
         assert freeze.ended_at is None
 
-    def test_slack_user_acts_in_the_organisation_of_their_workspace_alone(self, room: Workroom, globex: Tenant) -> None:
-        room.link("owner")
-        theirs = factories.freeze(room.session, globex.organization)
-        assert "frz_" not in room.slack.type("status").body["text"]
-        assert ":no_entry:" in room.slack.type(f"lift {theirs.id}").body["text"]
+    def test_slack_user_acts_in_the_organisation_of_their_workspace_alone(
+        self, scene: SlackScene, globex: Tenant
+    ) -> None:
+        scene.link("owner")
+        theirs = factories.freeze(scene.session, globex.organization)
+        assert "frz_" not in scene.slack.type("status").body["text"]
+        assert ":no_entry:" in scene.slack.type(f"lift {theirs.id}").body["text"]
 
     def test_role_that_was_lost_after_the_message_was_posted_refuses_the_click(
-        self, room: Workroom, freeze: Freeze
+        self, scene: SlackScene, freeze: Freeze
     ) -> None:
-        ada = room.link("member")
-        message = room.post([actions([button("Lift", "freeze.lift", freeze.id)])])
-        room.acme.session.get_one(Membership, (room.acme.id, ada.id)).role = "viewer"
-        room.acme.session.commit()
-        room.slack.click(message, "freeze.lift")
-        assert "requires the role member" in room.shown_to(ADA)[-1]
+        ada = scene.link("member")
+        message = scene.post([actions([button("Lift", "freeze.lift", freeze.id)])])
+        scene.acme.session.get_one(Membership, (scene.acme.id, ada.id)).role = "viewer"
+        scene.acme.session.commit()
+        scene.slack.click(message, "freeze.lift")
+        assert "requires the role member" in scene.shown_to(ADA)[-1]
 
-    def test_person_who_has_left_the_organisation_is_not_linked(self, room: Workroom) -> None:
-        ada = room.link("member")
-        room.acme.session.delete(room.acme.session.get_one(Membership, (room.acme.id, ada.id)))
-        room.acme.session.commit()
-        assert "/slack/link?token=" in room.slack.type("status").body["text"]
-        assert room.acme.session.scalars(select(SlackLink)).all() == []
+    def test_person_who_has_left_the_organisation_is_not_linked(self, scene: SlackScene) -> None:
+        ada = scene.link("member")
+        scene.acme.session.delete(scene.acme.session.get_one(Membership, (scene.acme.id, ada.id)))
+        scene.acme.session.commit()
+        assert "/slack/link?token=" in scene.slack.type("status").body["text"]
+        assert scene.acme.session.scalars(select(SlackLink)).all() == []
 
 
 class TestStatus:
-    def test_status_lists_the_freezes_in_force(self, room: Workroom, freeze: Freeze) -> None:
-        room.link("viewer")
-        assert freeze.id in json.dumps(room.slack.type("status").body)
-        assert "is frozen" in room.slack.type("status acme/web#main").body["text"]
-        assert "Lift" in json.dumps(room.slack.type("lift").body)
+    def test_status_lists_the_freezes_in_force(self, scene: SlackScene, freeze: Freeze) -> None:
+        scene.link("viewer")
+        assert freeze.id in json.dumps(scene.slack.type("status").body)
+        assert "is frozen" in scene.slack.type("status acme/web#main").body["text"]
+        assert "Lift" in json.dumps(scene.slack.type("lift").body)
 
-    def test_status_of_an_unknown_repository_is_refused_in_words(self, room: Workroom) -> None:
-        room.link("viewer")
-        assert ":no_entry:" in room.slack.type("status acme/nothing").body["text"]
+    def test_status_of_an_unknown_repository_is_refused_in_words(self, scene: SlackScene) -> None:
+        scene.link("viewer")
+        assert ":no_entry:" in scene.slack.type("status acme/nothing").body["text"]
 
 
 class TestStart:
-    def test_form_starts_a_freeze_of_a_branch(self, room: Workroom, web: WatchedBranch) -> None:
-        room.link("member")
-        assert room.slack.type("start acme/web#main").body == ""
-        form = room.last_form()
-        room.slack.submit(form, reason=REASON)
+    def test_form_starts_a_freeze_of_a_branch(self, scene: SlackScene, web: WatchedBranch) -> None:
+        scene.link("member")
+        assert scene.slack.type("start acme/web#main").body == ""
+        form = scene.last_form()
+        scene.slack.submit(form, reason=REASON)
         assert form.view["title"]["text"] == "Merging is frozen"
-        freeze = room.session.scalars(select(Freeze)).one()
+        freeze = scene.session.scalars(select(Freeze)).one()
         assert (freeze.reason, freeze.scope["type"], freeze.ends_at) == (REASON, "branch", None)
-        assert room.last_entry("freeze.started").source == "slack"
+        assert scene.last_entry("freeze.started").source == "slack"
 
-    def test_answers_to_start_and_lift_count_what_other_freezes_cover(self, room: Workroom, freeze: Freeze) -> None:
-        room.link("member")
-        room.slack.type("start acme/web#main")
-        form = room.last_form()
-        room.slack.submit(form, reason=REASON)
+    def test_answers_to_start_and_lift_count_what_other_freezes_cover(self, scene: SlackScene, freeze: Freeze) -> None:
+        scene.link("member")
+        scene.slack.type("start acme/web#main")
+        form = scene.last_form()
+        scene.slack.submit(form, reason=REASON)
         assert "1 branch is already frozen by other freezes." in json.dumps(form.view)
-        second = room.session.scalars(select(Freeze.id).where(Freeze.id != freeze.id)).one()
-        assert "1 branch is still frozen by other freezes." in room.slack.type(f"lift {second}").body["text"]
-        assert "frozen" not in room.slack.type(f"lift {freeze.id}").body["text"]
+        second = scene.session.scalars(select(Freeze.id).where(Freeze.id != freeze.id)).one()
+        assert "1 branch is still frozen by other freezes." in scene.slack.type(f"lift {second}").body["text"]
+        assert "frozen" not in scene.slack.type(f"lift {freeze.id}").body["text"]
 
-    def test_wide_freeze_shows_how_much_it_reaches_before_it_starts(self, room: Workroom, web: WatchedBranch) -> None:
-        room.link("member")
-        room.slack.type("start everything")
-        form = room.last_form()
-        room.slack.submit(form, reason=REASON, until=int(room.slack.clock()) + 3600)
+    def test_wide_freeze_shows_how_much_it_reaches_before_it_starts(
+        self, scene: SlackScene, web: WatchedBranch
+    ) -> None:
+        scene.link("member")
+        scene.slack.type("start everything")
+        form = scene.last_form()
+        scene.slack.submit(form, reason=REASON, until=int(scene.slack.clock()) + 3600)
         assert "*1 branch of 1 repository*" in json.dumps(form.view)
-        assert room.session.scalars(select(Freeze)).all() == []
-        room.slack.submit(form)
-        freeze = room.session.scalars(select(Freeze)).one()
+        assert scene.session.scalars(select(Freeze)).all() == []
+        scene.slack.submit(form)
+        freeze = scene.session.scalars(select(Freeze)).one()
         assert (freeze.previewed_repo_count, freeze.ends_at is not None) == (1, True)
 
-    def test_form_that_is_sent_twice_starts_one_freeze(self, room: Workroom, web: WatchedBranch) -> None:
-        room.link("member")
-        room.slack.type("start acme/web")
-        form = room.last_form()
+    def test_form_that_is_sent_twice_starts_one_freeze(self, scene: SlackScene, web: WatchedBranch) -> None:
+        scene.link("member")
+        scene.slack.type("start acme/web")
+        form = scene.last_form()
         first = dict(form.view)
-        room.slack.submit(form, reason=REASON)
+        scene.slack.submit(form, reason=REASON)
         form.view = first
-        room.slack.submit(form, reason=REASON)
-        assert len(room.session.scalars(select(Freeze)).all()) == 1
+        scene.slack.submit(form, reason=REASON)
+        assert len(scene.session.scalars(select(Freeze)).all()) == 1
 
     @pytest.mark.parametrize(
         ("values", "field"),
@@ -220,125 +224,131 @@ class TestStart:
         ],
     )
     @pytest.mark.usefixtures("web")
-    def test_form_shows_an_error_below_its_field(self, room: Workroom, values: dict[str, Any], field: str) -> None:
-        room.link("member")
-        room.slack.type("start")
-        form = room.last_form()
-        room.slack.submit(form, **values)
+    def test_form_shows_an_error_below_its_field(self, scene: SlackScene, values: dict[str, Any], field: str) -> None:
+        scene.link("member")
+        scene.slack.type("start")
+        form = scene.last_form()
+        scene.slack.submit(form, **values)
         assert list(form.errors) == [field]
         assert form.open
 
-    def test_viewer_is_refused_in_the_form(self, room: Workroom, web: WatchedBranch) -> None:
-        room.link("viewer")
-        room.slack.type("start acme/web")
-        form = room.last_form()
-        room.slack.submit(form, reason=REASON)
+    def test_viewer_is_refused_in_the_form(self, scene: SlackScene, web: WatchedBranch) -> None:
+        scene.link("viewer")
+        scene.slack.type("start acme/web")
+        form = scene.last_form()
+        scene.slack.submit(form, reason=REASON)
         assert "requires the role member" in form.errors["reason"]
 
-    def test_slack_that_opens_no_form_is_said_to_the_person(self, room: Workroom) -> None:
-        room.link("member")
-        room.slack.faults.add(kind="refusal", scope="views.open", message="expired_trigger_id")
-        assert "did not open the form" in room.slack.type("start").body["text"]
+    def test_slack_that_opens_no_form_is_said_to_the_person(self, scene: SlackScene) -> None:
+        scene.link("member")
+        scene.slack.faults.add(kind="refusal", scope="views.open", message="expired_trigger_id")
+        assert "did not open the form" in scene.slack.type("start").body["text"]
 
 
 class TestExceptions:
-    def test_request_is_made_by_a_form(self, room: Workroom, freeze: Freeze, pull: PullRequest) -> None:
-        ada = room.link("viewer")
-        room.slack.type("request acme/web#7")
-        form = room.last_form()
-        room.slack.submit(form, reason="Payments fail since 08:40")
+    def test_request_is_made_by_a_form(self, scene: SlackScene, freeze: Freeze, pull: PullRequest) -> None:
+        ada = scene.link("viewer")
+        scene.slack.type("request acme/web#7")
+        form = scene.last_form()
+        scene.slack.submit(form, reason="Payments fail since 08:40")
         assert form.view["title"]["text"] == "Exception requested"
-        row = room.session.scalars(select(PullRequestException)).one()
+        row = scene.session.scalars(select(PullRequestException)).one()
         assert row.requested_by is not None
         assert row.requested_by["id"] == ada.id
 
-    def test_button_of_a_freeze_opens_the_form_of_a_request(self, room: Workroom, freeze: Freeze) -> None:
-        room.link("viewer")
-        room.slack.click(room.post([actions([button("Request", "exception.request", freeze.id)])]), "exception.request")
-        assert room.last_form().view["callback_id"] == "exception.request"
+    def test_button_of_a_freeze_opens_the_form_of_a_request(self, scene: SlackScene, freeze: Freeze) -> None:
+        scene.link("viewer")
+        scene.slack.click(
+            scene.post([actions([button("Request", "exception.request", freeze.id)])]), "exception.request"
+        )
+        assert scene.last_form().view["callback_id"] == "exception.request"
 
-    def test_admin_grants_once_however_often_they_click(self, room: Workroom, pending: PullRequestException) -> None:
-        grace = room.link("admin", GRACE)
-        message = room.post([actions([button("Grant", "exception.grant", pending.id)])])
-        room.slack.click(message, "exception.grant", GRACE)
-        room.slack.click(message, "exception.grant", GRACE)
-        room.session.refresh(pending)
+    def test_admin_grants_once_however_often_they_click(self, scene: SlackScene, pending: PullRequestException) -> None:
+        grace = scene.link("admin", GRACE)
+        message = scene.post([actions([button("Grant", "exception.grant", pending.id)])])
+        scene.slack.click(message, "exception.grant", GRACE)
+        scene.slack.click(message, "exception.grant", GRACE)
+        scene.session.refresh(pending)
         assert pending.decision == "granted"
         assert pending.decided_by is not None
         assert (pending.decided_by["id"], pending.decided_through) == (grace.id, "slack")
-        entries = room.session.scalars(select(AuditEntry).where(AuditEntry.action == "exception.granted")).all()
+        entries = scene.session.scalars(select(AuditEntry).where(AuditEntry.action == "exception.granted")).all()
         assert len(entries) == 1
-        assert "granted" in room.shown_to(GRACE)[-1]
+        assert "granted" in scene.shown_to(GRACE)[-1]
 
-    def test_admin_denies_with_a_reason(self, room: Workroom, pending: PullRequestException) -> None:
-        room.link("admin", GRACE)
-        room.slack.click(room.post([actions([button("Deny", "exception.deny", pending.id)])]), "exception.deny", GRACE)
-        form = room.last_form(GRACE)
-        room.slack.submit(form, reason="After the release, please")
-        room.session.refresh(pending)
+    def test_admin_denies_with_a_reason(self, scene: SlackScene, pending: PullRequestException) -> None:
+        scene.link("admin", GRACE)
+        scene.slack.click(
+            scene.post([actions([button("Deny", "exception.deny", pending.id)])]), "exception.deny", GRACE
+        )
+        form = scene.last_form(GRACE)
+        scene.slack.submit(form, reason="After the release, please")
+        scene.session.refresh(pending)
         assert (pending.decision, pending.decision_reason) == ("denied", "After the release, please")
         assert not form.open
 
     def test_decision_on_the_web_meanwhile_is_redrawn_at_the_next_click(
-        self, room: Workroom, pending: PullRequestException
+        self, scene: SlackScene, pending: PullRequestException
     ) -> None:
-        room.link("admin", GRACE)
-        subscription = factories.slack_subscription(room.acme.session, room.acme.organization)
+        scene.link("admin", GRACE)
+        subscription = factories.slack_subscription(scene.acme.session, scene.acme.organization)
         facts = {"decided": None}
         row = factories.slack_message(
-            room.acme.session, subscription, kind="request", subjects=[pending.id], facts=facts
+            scene.acme.session, subscription, kind="request", subjects=[pending.id], facts=facts
         )
         body = {"decision": "deny", "reason": "Not now"}
-        assert room.acme.person("owner").post(f"/v1/exception-requests/{pending.id}/decide", body).status_code == 200
-        room.slack.click(
-            room.post([actions([button("Grant", "exception.grant", pending.id)])]), "exception.grant", GRACE
+        assert scene.acme.person("owner").post(f"/v1/exception-requests/{pending.id}/decide", body).status_code == 200
+        scene.slack.click(
+            scene.post([actions([button("Grant", "exception.grant", pending.id)])]), "exception.grant", GRACE
         )
-        room.acme.session.refresh(row)
+        scene.acme.session.refresh(row)
         assert row.facts["decided"]["how"] == "denied"
         assert row.due_at is not None
-        assert ":no_entry:" in room.shown_to(GRACE)[-1]
+        assert ":no_entry:" in scene.shown_to(GRACE)[-1]
 
-    def test_own_request_is_decided_by_another_person(self, room: Workroom, freeze: Freeze, pull: PullRequest) -> None:
-        room.link("admin")
-        room.slack.type("request acme/web#7")
-        room.slack.submit(room.last_form(), reason="Payments fail since 08:40")
-        row = room.session.scalars(select(PullRequestException)).one()
-        room.slack.click(room.post([actions([button("Grant", "exception.grant", row.id)])]), "exception.grant")
-        assert "another person has to decide" in room.shown_to(ADA)[-1]
+    def test_own_request_is_decided_by_another_person(
+        self, scene: SlackScene, freeze: Freeze, pull: PullRequest
+    ) -> None:
+        scene.link("admin")
+        scene.slack.type("request acme/web#7")
+        scene.slack.submit(scene.last_form(), reason="Payments fail since 08:40")
+        row = scene.session.scalars(select(PullRequestException)).one()
+        scene.slack.click(scene.post([actions([button("Grant", "exception.grant", row.id)])]), "exception.grant")
+        assert "another person has to decide" in scene.shown_to(ADA)[-1]
 
     def test_plan_without_exceptions_refuses_in_slack_too(
-        self, room: Workroom, freeze: Freeze, pull: PullRequest
+        self, scene: SlackScene, freeze: Freeze, pull: PullRequest
     ) -> None:
-        room.link("member")
-        factories.change_plan(room.acme.session, room.acme.organization, "free")
-        room.acme.session.commit()
-        room.slack.type("request acme/web#7")
-        form = room.last_form()
-        room.slack.submit(form, reason="Payments fail since 08:40")
+        scene.link("member")
+        factories.change_plan(scene.acme.session, scene.acme.organization, "free")
+        scene.acme.session.commit()
+        scene.slack.type("request acme/web#7")
+        form = scene.last_form()
+        scene.slack.submit(form, reason="Payments fail since 08:40")
         assert "plan" in form.errors["reason"]
 
 
 class TestChannels:
-    def test_person_of_a_common_name_is_recorded_with_the_address(self, room: Workroom) -> None:
-        person = room.link("member")
-        room.link("viewer", GRACE).name = person.name
-        room.session.flush()
-        assert room.slack.type("subscribe").status == 200
-        assert room.last_entry("slack.subscribed").actor["name"] == f"{person.name} ({person.email})"
+    def test_person_of_a_common_name_is_recorded_with_the_address(self, scene: SlackScene) -> None:
+        person = scene.link("member")
+        scene.link("viewer", GRACE).name = person.name
+        scene.session.flush()
+        assert scene.slack.type("subscribe").status == 200
+        assert scene.last_entry("slack.subscribed").actor["name"] == f"{person.name} ({person.email})"
 
-    def test_channel_is_subscribed_and_unsubscribed(self, room: Workroom) -> None:
-        room.link("member")
-        text = room.slack.type("subscribe freeze.started acme/*").body["text"]
+    def test_channel_is_subscribed_and_unsubscribed(self, scene: SlackScene) -> None:
+        scene.link("member")
+        text = scene.slack.type("subscribe freeze.started acme/*").body["text"]
         assert "`freeze.started`" in text
         assert "`acme/*`" in text
-        assert "Nothing is posted" in room.slack.type("unsubscribe").body["text"]
-        assert "not subscribed" in room.slack.type("unsubscribe").body["text"]
+        assert "Nothing is posted" in scene.slack.type("unsubscribe").body["text"]
+        assert "not subscribed" in scene.slack.type("unsubscribe").body["text"]
 
-    def test_unlink_ends_what_the_slack_user_may_do(self, room: Workroom) -> None:
-        room.link("owner", EVE)
-        assert "is linked" in room.slack.type("link", EVE).body["text"]
-        assert "not linked" in room.slack.type("unlink", EVE).body["text"]
-        assert "/slack/link?token=" in room.slack.type("status", EVE).body["text"]
+    def test_unlink_ends_what_the_slack_user_may_do(self, scene: SlackScene) -> None:
+        scene.link("owner", EVE)
+        assert "is linked" in scene.slack.type("link", EVE).body["text"]
+        assert "not linked" in scene.slack.type("unlink", EVE).body["text"]
+        assert "/slack/link?token=" in scene.slack.type("status", EVE).body["text"]
 
 
 class TestEvents:
@@ -355,23 +365,24 @@ class TestEvents:
         assert "not connected" in slack.type("status").body["text"]
 
     @pytest.mark.usefixtures("workspace")
-    def test_hostile_words_of_people_are_shown_literally(self, room: Workroom) -> None:
-        room.link("viewer")
+    def test_hostile_words_of_people_are_shown_literally(self, scene: SlackScene) -> None:
+        scene.link("viewer")
         factories.freeze(
-            room.acme.session, room.acme.organization, reason="<!channel> <https://evil.example|click> & more"
+            scene.acme.session, scene.acme.organization, reason="<!channel> <https://evil.example|click> & more"
         )
-        shown = json.dumps(room.slack.type("status").body)
+        shown = json.dumps(scene.slack.type("status").body)
         assert "<!channel>" not in shown
         assert "&lt;!channel&gt;" in shown
 
 
-def test_hanging_slack_delays_no_answer_to_a_click(room: Workroom, freeze: Freeze) -> None:
-    room.link("member")
-    room.slack.faults.add(kind="timeout", scope="POST /respond/", seconds=2)
+def test_hanging_slack_delays_no_answer_to_a_click(scene: SlackScene, freeze: Freeze) -> None:
+    scene.link("member")
+    scene.slack.faults.add(kind="timeout", scope="POST /respond/", seconds=2)
     assert (
-        room.slack.click(room.post([actions([button("Lift", "freeze.lift", freeze.id)])]), "freeze.lift").status == 200
+        scene.slack.click(scene.post([actions([button("Lift", "freeze.lift", freeze.id)])]), "freeze.lift").status
+        == 200
     )
-    room.session.refresh(freeze)
+    scene.session.refresh(freeze)
     assert freeze.ended_at is not None
 
 

@@ -26,6 +26,15 @@ from tests.jobs.pull_request_exceptions.grants import audited, check, grant, now
 from tools.fake_github.model.records import PullRequest
 
 
+def grant_and_pass_its_end(harness: Harness, freeze: str, pull: PullRequest) -> str:
+    """Grant an exception, see it let its pull request in, and pass its end, which is not recorded; return its id."""
+    made = grant(harness, freeze, pull.number, expires_at=now(harness) + timedelta(hours=1))
+    harness.run_until_idle()
+    assert check(harness, pull)["conclusion"] == "success"
+    pass_by(harness, hours=1)
+    return made
+
+
 class TestByTime:
     def test_check_fails_again_at_the_second_of_the_end(
         self, harness: Harness, freeze: str, first: PullRequest
@@ -98,10 +107,7 @@ def test_exceptions_that_end_with_one_freeze_need_few_queries(harness: Harness, 
 def test_check_fails_again_even_if_the_end_cannot_be_recorded(
     harness: Harness, freeze: str, first: PullRequest
 ) -> None:
-    made = grant(harness, freeze, first.number, expires_at=now(harness) + timedelta(hours=1))
-    harness.run_until_idle()
-    assert check(harness, first)["conclusion"] == "success"
-    pass_by(harness, hours=1)
+    made = grant_and_pass_its_end(harness, freeze, first)
     harness.sql("REVOKE INSERT ON audit_entries FROM change_freeze_worker")
     try:
         assert end_exceptions(harness.jobs) == 0
@@ -216,10 +222,7 @@ def ask(harness: Harness, number: int) -> str:
 def test_request_before_the_end_is_recorded_leaves_no_success(
     harness: Harness, freeze: str, first: PullRequest
 ) -> None:
-    made = grant(harness, freeze, first.number, expires_at=now(harness) + timedelta(hours=1))
-    harness.run_until_idle()
-    assert check(harness, first)["conclusion"] == "success"
-    pass_by(harness, hours=1)
+    made = grant_and_pass_its_end(harness, freeze, first)
     ask(harness, first.number)
     assert row(harness, made)["expired_at"] is not None
     end_exceptions(harness.jobs)

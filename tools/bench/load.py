@@ -87,10 +87,10 @@ class Asked:
 def run(asked: Asked, *, connections: int = 16, seconds: float = 4.0) -> Load:
     """Send a request again and again from a process of its own, and return what that found."""
     arguments = {"url": asked.server.address + asked.path, "headers": asked.headers, "body": asked.body}
-    told = json.dumps({**arguments, "connections": connections, "seconds": seconds})
+    question = json.dumps({**arguments, "connections": connections, "seconds": seconds})
     before = asked.server.cpu_seconds
     command = [sys.executable, "-m", "tools.bench.load"]
-    answer = subprocess.run(command, check=True, capture_output=True, input=told.encode())
+    answer = subprocess.run(command, check=True, capture_output=True, input=question.encode())
     found = Load(**json.loads(answer.stdout))
     return replace(found, cpu=(asked.server.cpu_seconds - before) / found.requests * 1e6)
 

@@ -156,8 +156,7 @@ class WorkQueue:
         }
         # In this order PostgreSQL reads the due rows from their index. Else, once it keeps a plan, it takes a third of
         # the table for due, expects to find one soon, and reads all that they are joined with when none is.
-        due_at = model.__table__.c.due_at
-        soonest = self._candidates.order_by(None).order_by(due_at).with_only_columns(due_at).limit(1)
+        soonest = self._candidates.order_by(None).order_by(model.__table__.c.due_at).limit(1)
         self._has_work = select(soonest.exists())
         self._first = self._candidates.limit(1)
         self._acquiring: dict[InstrumentedAttribute[Any] | None, ReturningUpdate[*tuple[Any, ...]]] = {}

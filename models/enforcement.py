@@ -78,6 +78,9 @@ Ref = tuple[str, str]
 """A branch that a ruleset names: our id of its repository, and its name."""
 
 
+_UNSEEN_STOP = text("stop_context IS NOT NULL AND stop_in_force_at IS NULL")
+
+
 class NamingRuleset(Leased):
     """The columns of a ruleset of ours that names frozen branches, and that may have a stop.
 
@@ -131,6 +134,7 @@ class FrozenBranchRuleset(NamingRuleset, Base):
             "organization_stop_id",
             postgresql_where=text("organization_stop_id IS NOT NULL"),
         ),
+        Index("ix_frozen_branch_rulesets_unseen_stop", "repository_id", postgresql_where=_UNSEEN_STOP),
     )
 
     @property
@@ -158,6 +162,8 @@ class OrganizationStop(NamingRuleset, Base):
     """The repositories in which it may name `branch_names`, in order."""
     freed_ids: Mapped[list[str]] = mapped_column(server_default="{}")
     """Those in which it has ceased to name a branch since the checks were last written again (`stop_ending_at`)."""
+
+    __table_args__ = (Index("ix_organization_stops_unseen_stop", "id", postgresql_where=_UNSEEN_STOP),)
 
     @property
     def named(self) -> frozenset[Ref]:

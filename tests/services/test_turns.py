@@ -36,6 +36,10 @@ NOTHING_DUE = """
     UPDATE checks SET due_at = NULL;
 """
 ALL_DUE = "UPDATE checks SET due_at = now() - interval '1 minute', wanted_generation = 1"
+ALL_RULES_DUE = """
+    UPDATE branch_enforcement SET due_at = now() - interval '1 minute';
+    INSERT INTO frozen_branch_rulesets (repository_id, organization_id) SELECT id, organization_id FROM repositories;
+"""
 QUEUES = [*(job.work for job in JOBS.values() if isinstance(job.work, WorkQueue)), ORGANIZATION_STOPS, PROBES_OF_STOPS]
 ENOUGH_FOR_A_KEPT_PLAN = 12
 DUE = f"{ALL_DUE} WHERE installation_id IN (7, 300, 450)"
@@ -120,3 +124,19 @@ def test_seeing_that_checks_are_due_costs_the_same_however_many_are(
 ) -> None:
     change(own_database, ALL_DUE)
     assert blocks_of_looking(CHECKS, jobs, blocks) < 50
+
+
+@pytest.mark.check
+def test_seeing_that_no_stop_awaits_its_reading_costs_the_same_however_many_rules_are_due(
+    jobs: UnitOfWorkFactory, own_database: str, blocks: Blocks
+) -> None:
+    change(own_database, NOTHING_DUE + ALL_RULES_DUE)
+
+    def choose() -> None:
+        with jobs.open(SYSTEM_CALLER, read_only=True) as uow:
+            assert PROBES_OF_STOPS.first(uow) is None
+
+    assert blocks_of_looking(PROBES_OF_STOPS, jobs, blocks) < 50
+    for _ in range(ENOUGH_FOR_A_KEPT_PLAN):
+        choose()
+    assert blocks.of(choose) < 50

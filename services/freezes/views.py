@@ -1,8 +1,10 @@
 """Showing freezes: one, or pages of them, as the contract's `Freeze` object."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Select, func, select
@@ -157,10 +159,11 @@ def views(uow: UnitOfWork, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
     targets = sum(sum(counts[freeze_id].values()) for freeze_id in running)
     blocking = count_by_freeze(uow.session, running, uow.now, targets=targets)
     if not all(freeze.begun for freeze in freezes):
-        for window, branch_ids in due_of_organization(uow.session, uow.organization, uow.now):
-            if window.freeze_id in counts:
-                counts[window.freeze_id]["pending"] = len(branch_ids)
-                blocking = {**blocking, window.freeze_id: _count_due(uow, branch_ids)}
+        due = due_of_organization(uow.session, uow.organization, uow.now)
+        shown = {window.freeze_id: branch_ids for window, branch_ids in due if window.freeze_id in counts}
+        for freeze_id, branch_ids in shown.items():
+            counts[freeze_id]["pending"] = len(branch_ids)
+        blocking = {**blocking, **_count_due(uow, shown)}
     scopes = named_scopes(uow, [freeze.scope for freeze in freezes])
     return [
         _view(freeze, counts[freeze.id], blocking.get(freeze.id, BlockingCounts()), uow.now) | {"scope": scope}
@@ -168,11 +171,15 @@ def views(uow: UnitOfWork, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
     ]
 
 
-def _count_due(uow: UnitOfWork, branch_ids: Collection[str]) -> BlockingCounts:
-    """Return how many branches of a due window that has not begun are blocked."""
-    counts = BlockingCounts()
-    for found in blocking_of_branches(uow.session, branch_ids, uow.now, due=branch_ids).values():
-        counts.add(found.of_branch, 1, late=found.late)
+def _count_due(uow: UnitOfWork, due: Mapping[str, Collection[str]]) -> Mapping[str, BlockingCounts]:
+    """Return how many branches are blocked of each freeze of a due window that has not begun."""
+    branch_ids = set(chain.from_iterable(due.values()))
+    found = blocking_of_branches(uow.session, branch_ids, uow.now, due=branch_ids)
+    each = {branch_id: (of.of_branch, of.late) for branch_id, of in found.items()}
+    counts = {freeze_id: BlockingCounts() for freeze_id in due}
+    for freeze_id, covered in due.items():
+        for (blocking, late), branches in Counter(each[one] for one in covered if one in each).items():
+            counts[freeze_id].add(blocking, branches, late=late)
     return counts
 
 

@@ -62,6 +62,25 @@ def test_overview_takes_constant_queries_for_many_rows(
     assert many <= 12
 
 
+def test_overview_takes_constant_queries_for_many_windows_that_wait_to_begin(
+    unit_of: UnitOfWorkOpener, acme: Organization, session: Session
+) -> None:
+    def open_window() -> None:
+        starts_at = factories.now() - timedelta(minutes=1)
+        factories.occurrence(session, factories.schedule(session, acme), starts_at=starts_at)
+        session.commit()
+
+    factories.branch(session, factories.repository(session, acme))
+    open_window()
+    with unit_of(acme) as uow:
+        one = statements(uow)
+    for _ in range(3):
+        open_window()
+    with unit_of(acme) as uow:
+        assert summary.show(uow)["freezes"]["in_force"] == 4
+        assert statements(uow) == one
+
+
 @pytest.fixture
 def connection(own_database: str) -> Iterator[Connection]:
     """Yield a connection to a database with many rows of which few are wanted, and which knows that."""

@@ -30,28 +30,6 @@ def _send(calls: Calls, writes: Sequence[CheckWrite]) -> list[CheckResult]:
     return [_result(data, f"c{number}") for number in range(len(writes))]
 
 
-def create_check(calls: Calls, owner: str, name: str, write: CheckWrite) -> CheckResult:
-    """Create one run by REST."""
-    body: dict[str, Any] = {
-        "name": write.name,
-        "head_sha": write.head_sha,
-        "status": "completed",
-        "conclusion": write.conclusion,
-        "external_id": write.external_id,
-        "output": _output(write),
-    }
-    if write.details_url is not None:
-        body["details_url"] = write.details_url
-    if write.actions:
-        body["actions"] = _actions(write)
-    try:
-        payload = calls.write("POST", path("repos", owner, name, "check-runs"), body)
-    except GitHubError as error:
-        return CheckResult(None, error)
-    number = payload.get("id")
-    return CheckResult(number, None) if isinstance(number, int) else CheckResult(None, _unknown_outcome())
-
-
 def check_runs(calls: Calls, owner: str, name: str, sha: str, check_name: str) -> list[CheckState]:
     """Return all runs with that name on a commit, of any app, newest first."""
     route = path("repos", owner, name, "commits", sha, "check-runs")

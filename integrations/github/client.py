@@ -1,6 +1,6 @@
 """The client of one installation: everything that the service reads and writes for it."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
@@ -139,17 +139,16 @@ class InstallationClient:
         wanted: Sequence[BranchRef],
         *,
         read_back_app_id: int | None = None,
-        check_names: Collection[str] | None = None,
         between: Callable[[], object] = lambda: None,
     ) -> list[BranchHeads]:
         """Return the open pull requests and merge-queue entries of each branch, in the given order.
 
         One GraphQL query for up to `settings.branches_per_query` branches (the caller makes the batches), and one more
         for each further hundred pull requests of a branch. With `read_back_app_id`, one more query per 50 heads
-        reads the newest checks of that app, only those in `check_names` if given. `between` is called before each
-        query but the first. The failure of one branch is in its `error`; an exception concerns all of them.
+        reads the newest checks of that app. `between` is called before each query but the first. The failure of one
+        branch is in its `error`; an exception concerns all of them.
         """
-        return heads.open_heads(self._calls, wanted, read_back_app_id, check_names, between)
+        return heads.open_heads(self._calls, wanted, read_back_app_id, between)
 
     def write_checks(self, writes: Sequence[CheckWrite]) -> list[CheckResult]:
         """Create check runs with one GraphQL mutation; the results are in the order of the writes.
@@ -158,10 +157,6 @@ class InstallationClient:
         the checks may have been created.
         """
         return checks.write_checks(self._calls, writes)
-
-    def create_check_rest(self, owner: str, name: str, write: CheckWrite) -> CheckResult:
-        """Create one check run by REST, as development tools do beside the service."""
-        return checks.create_check(self._calls, owner, name, write)
 
     def check_runs(self, owner: str, name: str, sha: str, check_name: str) -> list[CheckState]:
         """Return all runs with that name on a commit, of any app, newest first."""

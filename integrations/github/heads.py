@@ -1,6 +1,6 @@
 """Heads that may be merged: open pull requests and merge-queue entries of many branches in one query."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -31,7 +31,6 @@ def open_heads(
     calls: Calls,
     wanted: Sequence[BranchRef],
     read_back_app_id: int | None,
-    check_names: Collection[str] | None,
     between: Callable[[], object],
 ) -> list[BranchHeads]:
     """Return the heads of each branch, in the given order; see `InstallationClient.open_heads`."""
@@ -40,7 +39,7 @@ def open_heads(
     results = read_branches(calls, further, wanted, query)
     if read_back_app_id is None:
         return results
-    return read_back(further, results, read_back_app_id, check_names)
+    return read_back(further, results, read_back_app_id)
 
 
 def _missing(ref: BranchRef, error: GitHubError) -> BranchHeads:
@@ -96,8 +95,6 @@ def _pull(node: Mapping[str, Any]) -> PullHead:
         url=str(node["url"]),
         author=(node.get("author") or {}).get("login"),
         head_sha=str(node["headRefOid"]),
-        head_ref=str(node["headRefName"]),
-        base_ref=str(node["baseRefName"]),
         draft=bool(node["isDraft"]),
         auto_merge=node.get("autoMergeRequest") is not None,
         review_decision=decision.lower() if isinstance(decision, str) else None,
@@ -111,5 +108,4 @@ def _entry(node: Mapping[str, Any]) -> QueueEntry:
         position=int(node["position"]),
         pull_number=(node.get("pullRequest") or {}).get("number"),
         head_sha=target_of({"target": node.get("headCommit")}),
-        state=str(node["state"]).lower(),
     )

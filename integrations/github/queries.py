@@ -14,13 +14,13 @@ RATE = "rateLimit{limit cost remaining resetAt}"
 REPOSITORY = "id databaseId name owner{login} isPrivate isArchived defaultBranchRef{name}"
 _PULLS = """fragment Pulls on PullRequestConnection{
  pageInfo{hasNextPage endCursor}
- nodes{id number title url isDraft headRefOid headRefName baseRefName reviewDecision isInMergeQueue updatedAt
+ nodes{id number title url isDraft headRefOid reviewDecision isInMergeQueue updatedAt
   author{login} autoMergeRequest{enabledAt}}
 }
 """
 _ENTRIES = """fragment Entries on MergeQueueEntryConnection{
  pageInfo{hasNextPage endCursor}
- nodes{position state headCommit{oid} pullRequest{number}}
+ nodes{position headCommit{oid} pullRequest{number}}
 }
 """
 _CHECKS = """fragment Checks on Commit{

@@ -1,6 +1,6 @@
 """Read-back of the checks that this App has written on known commits."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +19,7 @@ _Commit = tuple[str, str]
 _Found = dict[_Commit, tuple[CheckState, ...] | GitHubError]
 
 
-def read_back(
-    calls: Calls, branches: Sequence[BranchHeads], app_id: int, names: Collection[str] | None
-) -> list[BranchHeads]:
+def read_back(calls: Calls, branches: Sequence[BranchHeads], app_id: int) -> list[BranchHeads]:
     """Return the branches with the newest check of each name on every head.
 
     If the checks of a head cannot be read, its branch gets the error: unknown is not the same as absent.
@@ -29,7 +27,7 @@ def read_back(
     commits = list(dict.fromkeys(commit for branch in branches for commit in _commits(branch)))
     found: _Found = {}
     for batch in batches(commits, _COMMITS_PER_QUERY):
-        found |= _fetch(calls, batch, app_id, names)
+        found |= _fetch(calls, batch, app_id)
     return [_with_checks(branch, found) for branch in branches]
 
 
@@ -46,17 +44,15 @@ def _commits(branch: BranchHeads) -> list[_Commit]:
     return [(branch.repository_node_id, sha) for sha in shas]
 
 
-def _fetch(calls: Calls, commits: Sequence[_Commit], app_id: int, names: Collection[str] | None) -> _Found:
+def _fetch(calls: Calls, commits: Sequence[_Commit], app_id: int) -> _Found:
     variables: dict[str, Any] = {"app": app_id}
     for number, (repository, sha) in enumerate(commits):
         variables |= {f"r{number}": repository, f"s{number}": sha}
     data = calls.query(queries.checks(len(commits)), variables)
-    return {commit: _checks_of(data, f"c{number}", app_id, names) for number, commit in enumerate(commits)}
+    return {commit: _checks_of(data, f"c{number}", app_id) for number, commit in enumerate(commits)}
 
 
-def _checks_of(
-    data: Data, alias: str, app_id: int, names: Collection[str] | None
-) -> tuple[CheckState, ...] | GitHubError:
+def _checks_of(data: Data, alias: str, app_id: int) -> tuple[CheckState, ...] | GitHubError:
     try:
         with parsing():
             commit = data.fields[alias]["object"]
@@ -67,7 +63,7 @@ def _checks_of(
     partial = data.error_at(alias, "object")
     if commit is None and partial is not None and partial.kind is not ErrorKind.NOT_FOUND:
         return partial
-    return newest([run for run in runs if names is None or run.name in names])
+    return newest(runs)
 
 
 def _check(node: Mapping[str, Any], app_id: int) -> CheckState:

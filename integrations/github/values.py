@@ -77,8 +77,6 @@ class PullHead:
     url: str
     author: str | None
     head_sha: str
-    head_ref: str
-    base_ref: str
     draft: bool
     auto_merge: bool
     review_decision: str | None
@@ -99,7 +97,6 @@ class QueueEntry:
     """None if GitHub does not return it: callers must then assume the worst case."""
     head_sha: str | None
     """The queue's own commit for this entry; None before GitHub has built it."""
-    state: str
     checks: tuple[CheckState, ...] = ()
 
 

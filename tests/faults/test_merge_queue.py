@@ -186,9 +186,7 @@ class TestEvaluation:
 
     def updates(self, harness: Harness, *numbers: int | None) -> list[CheckUpdate]:
         """Evaluate a queue of these pull requests; the one at place n has the commit n."""
-        entries = tuple(
-            QueueEntry(place, number, f"{place:040x}", "awaiting_checks") for place, number in enumerate(numbers, 1)
-        )
+        entries = tuple(QueueEntry(place, number, f"{place:040x}") for place, number in enumerate(numbers, 1))
         started = leased_pass(harness)
         [(branch, shown)], read_at = started.reading.fetch()
         read = ([(branch, replace(shown, pulls=(), queue=entries[::-1]))], read_at)

@@ -37,8 +37,6 @@ def pulls(*numbers: int, after: str | None = None) -> dict[str, Any]:
                 "url": f"https://github.test/acme/web/pull/{number}",
                 "isDraft": False,
                 "headRefOid": f"{number:040x}",
-                "headRefName": f"topic-{number}",
-                "baseRefName": "main",
                 "reviewDecision": "APPROVED",
                 "isInMergeQueue": False,
                 "updatedAt": "2026-11-01T00:00:00Z",
@@ -191,8 +189,8 @@ def test_pull_request_title_is_sanitized(github: GitHub, script: Script) -> None
 
 def test_queue_entries_are_ordered_by_position(github: GitHub, script: Script) -> None:
     entries = [
-        {"position": 2, "state": "QUEUED", "headCommit": None, "pullRequest": {"number": 8}},
-        {"position": 1, "state": "AWAITING_CHECKS", "headCommit": {"oid": SHA}, "pullRequest": None},
+        {"position": 2, "headCommit": None, "pullRequest": {"number": 8}},
+        {"position": 1, "headCommit": {"oid": SHA}, "pullRequest": None},
     ]
     page = {"pageInfo": {"hasNextPage": False, "endCursor": None}, "nodes": entries}
     script.then("POST /graphql", graph({"g0": [node(1, mergeQueue={"entries": page})]}))
@@ -253,11 +251,12 @@ def test_read_back_returns_the_newest_run_of_each_name(github: GitHub, script: S
         graph({"g0": [node(1, pullRequests=pulls(5, 6))]}),
         graph({"c0": {"object": {"checkSuites": suites}}, "c1": {"object": None}}),
     )
-    (heads,) = github.client(7).open_heads([MAIN_1], read_back_app_id=42, check_names={"a", "b"})
+    (heads,) = github.client(7).open_heads([MAIN_1], read_back_app_id=42)
     first, second = heads.pulls
     assert [(check.id, check.name, check.conclusion) for check in first.checks] == [
         (9, "a", "success"),
         (4, "b", "failure"),
+        (5, "c", "failure"),
     ]
     assert second.checks == ()
 

@@ -185,14 +185,14 @@ def lock_of(config: Config) -> HolderLock:
     return HolderLock(make_lock_engine(config.database_direct_url))
 
 
-def job_context(config: Config, lock: HolderLock, engine: Engine | None = None) -> Context:
+def job_context(config: Config, lock: HolderLock) -> Context:
     """Return the context of the jobs of a worker. Raise ValueError without a GitHub App."""
     ports = ports_of(config).having(lock, QueueCounters())
     github = ports.find(GitHub)
     if github is None:
         raise ValueError("GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are required by workers")
     wakeups = RedisWakeups(config.redis_url)
-    engine = engine or make_engine(config.database_url, WORKER_CONNECTIONS, role=WORKER_ROLE)
+    engine = make_engine(config.database_url, WORKER_CONNECTIONS, role=WORKER_ROLE)
     uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), wakeups, ports)
     reconciler = Reconciler(uow_factory, github, config.web_url)
     watch = LoopWatch()

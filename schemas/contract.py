@@ -238,10 +238,10 @@ def _scalar(text: str) -> Any:
 
 
 @cache
-def load_contract(path: Path = CONTRACT_PATH) -> Contract:
+def load_contract() -> Contract:
     """Read the contract once per process; raise ContractError if it is not valid."""
     try:
-        return parse_contract(path.read_bytes())
+        return parse_contract(CONTRACT_PATH.read_bytes())
     except OSError as error:
         raise ContractError(f"cannot read the contract: {error}") from error
 

@@ -6,10 +6,6 @@ MIN_REASON_LENGTH = 8
 """Visible characters, without surrounding white space."""
 
 
-MAX_PUBLIC_LENGTH = 200
-"""Of the public text, which checks show in place of the reason where everybody can read them."""
-
-
 def public_text(given: str | None) -> str | None:
     """Return a public text without surrounding white space; None if it shows nothing."""
     trimmed = (given or "").strip()

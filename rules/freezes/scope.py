@@ -65,7 +65,6 @@ def compile_scope(
     *,
     repositories: Iterable[str] = (),
     branch_id: str | None = None,
-    path: str = "/scope",
 ) -> Scope:
     """Compile the contract's scope object; `repositories` and `branch_id` are what its references resolved to.
 
@@ -76,8 +75,8 @@ def compile_scope(
         type=scope["type"],
         repositories=frozenset(repositories),
         branch_id=branch_id,
-        repository_glob=compile_globs(patterns, "repository", f"{path}/patterns") if patterns is not None else None,
-        branch_glob=compile_globs(branches, "branch", f"{path}/branches") if branches is not None else None,
+        repository_glob=compile_globs(patterns, "repository", "/scope/patterns") if patterns is not None else None,
+        branch_glob=compile_globs(branches, "branch", "/scope/branches") if branches is not None else None,
     )
 
 

@@ -8,9 +8,6 @@ from rules.notifications.kinds import KINDS, UPCOMING
 
 MAILED_KINDS = tuple(kind for kind in KINDS if kind != UPCOMING)
 """The kinds that a person can choose; upcoming windows follow from their minutes."""
-MIN_REMINDER = 5
-MAX_REMINDER = 7 * 24 * 60
-MAX_REMINDERS = 5
 _OF_EVERYONE = ("exception.requested", "exception.decided")
 _OF_ADMINISTRATORS = ("freeze.bypassed", "enforcement.lost", "enforcement.late")
 

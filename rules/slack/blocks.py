@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rules.plain_text import one_line
 from rules.slack import actions as names
-from rules.slack.markup import plain
 
 MAX_BLOCKS = 50
 MAX_SECTION = 3000
@@ -39,7 +39,7 @@ def mrkdwn(text: str) -> Block:
 
 def plain_text(text: str, length: int) -> Block:
     """Return a text that is shown literally."""
-    return {"type": "plain_text", "text": plain(text, length), "emoji": False}
+    return {"type": "plain_text", "text": one_line(text, length), "emoji": False}
 
 
 def section(text: str, accessory: Block | None = None) -> Block:

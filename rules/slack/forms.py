@@ -18,7 +18,7 @@ MAX_PULL_LENGTH = 500
 Form = dict[str, Any]
 
 
-def start_form(scope: str = "", channel: str = "") -> Form:
+def start_form(scope: str) -> Form:
     """Return the form that starts a freeze."""
     return _form(
         names.START_FORM,
@@ -35,7 +35,6 @@ def start_form(scope: str = "", channel: str = "") -> Form:
             },
             _field(names.REASON, "Why", MAX_REASON_LENGTH, multiline=True),
         ],
-        metadata=channel,
     )
 
 

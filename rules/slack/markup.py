@@ -21,11 +21,6 @@ def words(text: str, length: int = MAX_LINE) -> str:
     return _cut([_ENTITIES.get(letter, letter) for letter in one_line(text, length)], length)
 
 
-def plain(text: str, length: int) -> str:
-    """Return a text for a `plain_text` object, which shows it literally."""
-    return one_line(text, length)
-
-
 def literal(text: str, length: int) -> str:
     """Return text of several lines as mrkdwn, with entities for `&`, `<`, `>`."""
     return _cut([_ENTITIES.get(letter, letter) for letter in without_invisible(text).strip()], length)

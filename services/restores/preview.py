@@ -1,7 +1,7 @@
 """What confirming a restore would release: the heads that GitHub blocks and that the database allows."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import select
@@ -56,9 +56,7 @@ class _Watched:
     branch: BranchToRead
 
 
-def preview_release(
-    uow_factory: UnitOfWorkFactory, github: GitHub, sleep: Callable[[float], object] = time.sleep
-) -> Preview:
+def preview_release(uow_factory: UnitOfWorkFactory, github: GitHub) -> Preview:
     """Return the heads that would be released, as GitHub shows them now; nothing is written."""
     found = Preview()
     with uow_factory.open(SYSTEM_CALLER, read_only=True) as uow:
@@ -71,7 +69,7 @@ def preview_release(
         read: FetchedHeads = []
         for chunk in batches(list(watched.values()), github.settings.branches_per_query):
             try:
-                read += _fetch(client, [each.branch for each in chunk], github.settings.app_id, sleep)
+                read += _fetch(client, [each.branch for each in chunk], github.settings.app_id)
             except GitHubError as error:
                 found.unreadable.append(f"{account}: {error.message}")
                 break
@@ -138,9 +136,7 @@ def _gather(read: FetchedHeads, watched: Mapping[str, _Watched]) -> list[Head]:
     return list(heads.values())
 
 
-def _fetch(
-    client: InstallationClient, branches: list[BranchToRead], app_id: int, sleep: Callable[[float], object]
-) -> FetchedHeads:
+def _fetch(client: InstallationClient, branches: list[BranchToRead], app_id: int) -> FetchedHeads:
     """Read heads and their checks; wait while the rest of GitHub's rate limit is reserved for verdicts."""
     while True:
         try:
@@ -149,7 +145,7 @@ def _fetch(
         except ThrottledError as error:
             if error.retry_after is None or error.retry_after > MAX_WAIT:
                 raise
-            sleep(error.retry_after)
+            time.sleep(error.retry_after)
 
 
 def _blocked(update: CheckUpdate, organization: str, repository: str) -> BlockedHead:

@@ -93,8 +93,8 @@ def _read(uow: UnitOfWork, wanted: Import) -> tuple[dict[str, Any], ParsedCalend
             raise _invalid(f"/{error.field}", f"{error.field} {error.message}.") from None
 
 
-def _invalid(path: str, message: str, code: str = "invalid_parameter") -> ServiceError:
-    return ServiceError(code, message, details=(Detail(path, message, code),))
+def _invalid(path: str, message: str) -> ServiceError:
+    return ServiceError("invalid_parameter", message, details=(Detail(path, message, "invalid_parameter"),))
 
 
 def _require_usable(wanted: Import, parsed: ParsedCalendar) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from models.audit import AuditEntry
 from models.notifications import MailChoice, NotificationDestination
 from rules.notifications.kinds import KINDS
-from rules.notifications.mails import MAILED_KINDS, MAX_REMINDER, MAX_REMINDERS, MIN_REMINDER
+from rules.notifications.mails import MAILED_KINDS
 from schemas.contract import load_contract
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.people import member
@@ -74,8 +74,8 @@ class TestUpdateMyNotifications:
             ({"kinds": ["window.upcoming"]}, ["/kinds/0"]),
             ({"kinds": "all"}, ["/kinds"]),
             ({"kinds": ["freeze.started"] * 2}, ["/kinds"]),
-            ({"remindBefore": [MIN_REMINDER - 1, MAX_REMINDER + 1, "60"]}, [f"/remindBefore/{n}" for n in range(3)]),
-            ({"remindBefore": list(range(10, 10 + MAX_REMINDERS + 1))}, ["/remindBefore"]),
+            ({"remindBefore": [4, 7 * 24 * 60 + 1, "60"]}, [f"/remindBefore/{n}" for n in range(3)]),
+            ({"remindBefore": list(range(10, 16))}, ["/remindBefore"]),
             ({"userId": "usr_1"}, ["/userId"]),
         ]
         for body, paths in cases:
@@ -88,5 +88,5 @@ class TestUpdateMyNotifications:
         assert asked["kinds"]["items"]["enum"] == list(MAILED_KINDS)
         assert schemas["NotificationKind"]["x-extensible-enum"] == list(MAILED_KINDS)
         minutes = asked["remindBefore"]
-        assert (minutes["items"]["minimum"], minutes["items"]["maximum"]) == (MIN_REMINDER, MAX_REMINDER)
-        assert minutes["maxItems"] == MAX_REMINDERS
+        assert (minutes["items"]["minimum"], minutes["items"]["maximum"]) == (5, 7 * 24 * 60)
+        assert minutes["maxItems"] == 5

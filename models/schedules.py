@@ -46,8 +46,8 @@ class Schedule(Base):
     timezone: Mapped[str]
     recurrence: Mapped[dict[str, Any]]
     """The contract's `Recurrence` object, keys in snake_case, dates as texts."""
-    wall_clock_window: Mapped[dict[str, Any]]
-    """The contract's `Window` object, keys in snake_case."""
+    window: Mapped[dict[str, Any]] = mapped_column("wall_clock_window", key="window")
+    """The contract's `ScheduleWindow` object, keys in snake_case. SQL knows WINDOW: the column has another name."""
     reason: Mapped[str]
     public_text: Mapped[str | None]
     """That of its freezes."""

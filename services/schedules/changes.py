@@ -33,7 +33,6 @@ from services.schedules.terms import recurrence_of, window_of
 from services.schedules.validation import check_terms
 from services.schedules.views import get_matching
 
-_COLUMNS = {"window": "wall_clock_window"}
 _READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {"recurrence": recurrence_of, "window": window_of}
 """Properties with several equal forms, such as with a default or without, and how they are parsed."""
 _TRIMMED: Mapping[str, Callable[[Any], object]] = {
@@ -141,7 +140,7 @@ def new_schedule(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedul
         scope=wanted.scope,
         timezone=timezone,
         recurrence=wanted.recurrence,
-        wall_clock_window=wanted.window,
+        window=wanted.window,
         reason=checked_reason(wanted.reason, "validation_failed"),
         public_text=public_text(wanted.public_text),
         exceptions_allowed=wanted.exceptions_allowed,
@@ -222,10 +221,9 @@ def assign(schedule: Schedule, changes: Mapping[str, Any]) -> set[str]:
     """Give a schedule checked values, and return the names of the terms that differ from before."""
     before = _terms_of(schedule)
     for name, value in changes.items():
-        column = _COLUMNS.get(name, name)
-        if name not in _READ or not is_equal(name, value, getattr(schedule, column)):
+        if name not in _READ or not is_equal(name, value, getattr(schedule, name)):
             trim = _TRIMMED.get(name)
-            setattr(schedule, column, value if trim is None else trim(value))
+            setattr(schedule, name, value if trim is None else trim(value))
     after = _terms_of(schedule)
     return {name for name in _AUDITED if before[camel_case(name)] != after[camel_case(name)]}
 
@@ -234,10 +232,8 @@ def _stays(schedule: Schedule, changes: Mapping[str, Any], occurrence: Occurrenc
     """True if a schedule has the same window on the same branches after a change."""
     if not changes.get("enabled", True) or not is_equal("scope", changes.get("scope", schedule.scope), schedule.scope):
         return False
-    terms: dict[str, Any] = {name: getattr(schedule, _COLUMNS.get(name, name)) for name in _TERMS}
-    terms.update(changes)
-    changed = Schedule(timezone=terms["timezone"], recurrence=terms["recurrence"], wall_clock_window=terms["window"])
-    window = window_at(changed, occurrence.starts_at)
+    terms = {name: changes.get(name, getattr(schedule, name)) for name in ("timezone", "recurrence", "window")}
+    window = window_at(Schedule(**terms), occurrence.starts_at)
     return window is not None and window.end == occurrence.ends_at
 
 
@@ -261,7 +257,7 @@ class Former:
     def of(cls, schedule: Schedule) -> Self:
         """Return what a schedule is now."""
         was_changed = schedule.updated_at > schedule.created_at
-        terms = {"timezone": schedule.timezone, "wall_clock_window": schedule.wall_clock_window}
+        terms = {"timezone": schedule.timezone, "window": schedule.window}
         planned = Schedule(id=schedule.id, scope=schedule.scope, windows=schedule.windows, **terms)
         return cls(planned, schedule.updated_at if was_changed and not schedule.enabled else None)
 
@@ -293,7 +289,7 @@ def audit_snapshot(uow: UnitOfWork, schedule: Schedule) -> dict[str, Any]:
 
 def _terms_of(schedule: Schedule) -> dict[str, Any]:
     """Return what the audit log shows of a schedule, with its scope as it is stored."""
-    shown = {camel_case(name): getattr(schedule, _COLUMNS.get(name, name)) for name in _AUDITED}
+    shown = {camel_case(name): getattr(schedule, name) for name in _AUDITED}
     for name in ("recurrence", "window"):
         shown[name] = {camel_case(key): value for key, value in shown[name].items()}
     return shown

@@ -214,7 +214,7 @@ class Matching:
         if not requested or (others and not merging.lists_days(row.recurrence)):
             return False
         days = recurrence_of(merging.with_days(row.recurrence, requested))
-        return not are_over(days, window_of(row.wall_clock_window), ZoneInfo(row.timezone), self._uow.now)
+        return not are_over(days, window_of(row.window), ZoneInfo(row.timezone), self._uow.now)
 
     def _remove(self, row: Schedule, code: str, message: str) -> Entry:
         """Delete a schedule, or of a holiday only the days of requested years if it has others."""

@@ -40,8 +40,7 @@ class Years:
 
 def terms_of(schedule: Schedule | NewSchedule) -> dict[str, Any]:
     """Return the terms that an import sets, as they are."""
-    window = schedule.wall_clock_window if isinstance(schedule, Schedule) else schedule.window
-    return {name: window if name == "window" else getattr(schedule, name) for name in IMPORTED}
+    return {name: getattr(schedule, name) for name in IMPORTED}
 
 
 def changes(now: Terms, before: Terms | None, new: Terms, *, default_reason: bool) -> dict[str, Any]:

@@ -204,7 +204,7 @@ class _Times:
 
 def clear_times(schedule: Schedule, windows: Iterable[Range[datetime]]) -> list[Range[datetime]]:
     """Return the clear time of windows of a schedule; of one that does not follow from its terms, the real time."""
-    zone, window = ZoneInfo(schedule.timezone), window_of(schedule.wall_clock_window)
+    zone, window = ZoneInfo(schedule.timezone), window_of(schedule.window)
     return [one for each in windows if (one := _clear_time(each, window, zone)) is not None]
 
 

@@ -28,7 +28,7 @@ def remarks_on(
         message = f"Each window freezes all watched branches {of}: {branches} now, and those that are watched later."
         yield _remark("open_ended", message)
     today = local_time(uow.now, ZoneInfo(schedule.timezone)).date()
-    recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.wall_clock_window)
+    recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.window)
     missed = first_missed_end(recurrence, window, today, today + _AHEAD)
     if missed is not None:
         message = (

@@ -42,7 +42,7 @@ def preview_draft(uow: UnitOfWork, draft: Mapping[str, Any], limit: int) -> dict
         scope=draft.get("scope"),
         timezone=draft.get("timezone") or get_organization_settings(uow).timezone,
         recurrence=draft["recurrence"],
-        wall_clock_window=draft["window"],
+        window=draft["window"],
     )
     return _preview(uow, schedule, limit, {}, stored=False)
 
@@ -66,7 +66,7 @@ def preview_saved(uow: UnitOfWork, schedule_id: str, limit: int) -> dict[str, An
     rows = uow.session.execute(
         with_freezes().where(Occurrence.schedule_id == saved.id, Occurrence.ends_at > uow.now)
     ).all()
-    copied = {name: getattr(saved, name) for name in ("id", "scope", "timezone", "recurrence", "wall_clock_window")}
+    copied = {name: getattr(saved, name) for name in ("id", "scope", "timezone", "recurrence", "window")}
     schedule = Schedule(organization_id=saved.organization_id, **copied)
     schedule.planned_until = saved.planned_until if saved.enabled else None
     known = {row.starts_at: (row, freeze) for row, freeze in sorted(rows, key=lambda row: row[0].starts_at)}

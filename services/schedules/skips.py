@@ -108,7 +108,7 @@ def unskip(uow: UnitOfWork, schedule_id: str, occurrence_id: str) -> dict[str, A
 
 def _require_no_overlap(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> None:
     """Raise `schedule_overlap` if this window would overlap a schedule beside which it was not planned before."""
-    copied = {name: getattr(schedule, name) for name in ("id", "scope", "timezone", "wall_clock_window")}
+    copied = {name: getattr(schedule, name) for name in ("id", "scope", "timezone", "window")}
     alone = Schedule(organization_id=schedule.organization_id, **copied)
     alone.windows = [Range(occurrence.starts_at, occurrence.ends_at)]
     require_no_overlap(uow, alone, {*ids_overlapping(uow, schedule), *_planned_beside(uow, schedule, occurrence)})

@@ -35,11 +35,11 @@ def window_of(stored: Mapping[str, Any]) -> Window:
 
 def is_over(schedule: Schedule, now: datetime) -> bool:
     """True if all windows of a schedule, stored or not, have ended."""
-    recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.wall_clock_window)
+    recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.window)
     return are_over(recurrence, window, ZoneInfo(schedule.timezone), now)
 
 
 def windows_of(schedule: Schedule, after: datetime, until: datetime) -> list[Interval]:
     """Return the windows of a schedule, stored or not, that end after one time and start until another."""
-    recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.wall_clock_window)
+    recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.window)
     return expand_windows(recurrence, window, ZoneInfo(schedule.timezone), after, until)

@@ -28,6 +28,7 @@ _COPIED = (
     "name",
     "timezone",
     "recurrence",
+    "window",
     "reason",
     "public_text",
     "exceptions_allowed",
@@ -106,7 +107,6 @@ def views(uow: UnitOfWork, schedules: Sequence[Schedule]) -> list[dict[str, Any]
         {
             **{name: getattr(schedule, name) for name in _COPIED},
             "scope": scope,
-            "window": schedule.wall_clock_window,
             "next_occurrence": coming.get(schedule.id),
             "active_freeze": active.get(schedule.id),
             "over": schedule.id not in coming and is_over(schedule, uow.now),

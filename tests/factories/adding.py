@@ -33,13 +33,13 @@ def added(session: Session, row: Row) -> Row:
     attributes, given = vars(row), {}
     statement, columns = _insertion(type(row))
     for column in columns:
-        value = attributes.get(column.name)
-        if value is not None or (column.type.should_evaluate_none and column.name in attributes):
-            given[column.name] = value
+        value = attributes.get(column.key)
+        if value is not None or (column.type.should_evaluate_none and column.key in attributes):
+            given[column.key] = value
         elif column.server_default is not None:
-            attributes.pop(column.name, None)  # is read when it is needed
+            attributes.pop(column.key, None)  # is read when it is needed
         else:
-            attributes[column.name] = None
+            attributes[column.key] = None
     session.connection().execute(statement, given)
     make_transient_to_detached(row)
     session.add(row)

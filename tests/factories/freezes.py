@@ -65,7 +65,7 @@ def schedule(session: Session, of: Organization, **columns: Any) -> Schedule:
         "scope": {"type": "organization"},
         "timezone": "Europe/London",
         "recurrence": {"frequency": "weekly", "start_date": "2026-01-02", "by_day": ["FR"]},
-        "wall_clock_window": {"start_time": "17:00", "end_time": "08:00", "days": 3},
+        "window": {"start_time": "17:00", "end_time": "08:00", "days": 3},
         "reason": "No release team at the weekend",
         "exceptions_allowed": True,
         "enabled": True,

@@ -68,11 +68,11 @@ class TestImportOfOtherYears:
         both = of_country(together=True, years=[NEXT_YEAR, NEXT_YEAR + 1])
         imported(member, both)
         for row in kept(session):
-            member.patch(f"/v1/schedules/{row.id}", {"window": {**EVENING, "days": row.wall_clock_window["days"]}})
-        before = [(row.recurrence, row.wall_clock_window) for row in kept(session)]
+            member.patch(f"/v1/schedules/{row.id}", {"window": {**EVENING, "days": row.window["days"]}})
+        before = [(row.recurrence, row.window) for row in kept(session)]
         again = imported(member, of_country(together=True))
         assert {row["action"] for row in again["data"]} == {"unchanged"}
-        assert [(row.recurrence, row.wall_clock_window) for row in kept(session)] == before
+        assert [(row.recurrence, row.window) for row in kept(session)] == before
 
     def test_import_warns_when_another_window_removes_other_years(self, member: Caller) -> None:
         imported(member, of_country(years=[NEXT_YEAR, NEXT_YEAR + 1]))

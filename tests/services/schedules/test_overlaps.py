@@ -33,7 +33,7 @@ def windows(*hours: tuple[float, float]) -> list[Range[datetime]]:
 def draft(*hours: tuple[float, float]) -> Schedule:
     """Return a schedule that is not stored."""
     window = {"start_time": "12:00", "end_time": "13:00", "days": 0}
-    return Schedule(scope=WEB, windows=windows(*hours), timezone="UTC", wall_clock_window=window)
+    return Schedule(scope=WEB, windows=windows(*hours), timezone="UTC", window=window)
 
 
 class OverlapFixture:

@@ -118,7 +118,7 @@ class Watched:
 
     def expected(self, schedule: Schedule, until: datetime) -> dict[datetime, datetime]:
         """Return the real windows that the terms have after now, by their start."""
-        recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.wall_clock_window)
+        recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.window)
         zone = ZoneInfo(schedule.timezone)
         placed = (real_time_of(window, day, zone) for day in days(recurrence, FIRST, LAST))
         return {each.start: each.end for each in placed if each is not None and self.now < each.start <= until}

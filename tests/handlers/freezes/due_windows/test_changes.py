@@ -161,7 +161,7 @@ class TestChanges:
         start = factories.now().replace(minute=0, second=0, microsecond=0)
         schedule.timezone = "UTC"
         schedule.recurrence = {"frequency": "daily", "start_date": "2026-01-02"}
-        schedule.wall_clock_window = {"start_time": f"{start:%H:%M}", "end_time": f"{start:%H:%M}", "days": 1}
+        schedule.window = {"start_time": f"{start:%H:%M}", "end_time": f"{start:%H:%M}", "days": 1}
         end = start + timedelta(days=1)
         due = factories.occurrence(acme.session, schedule, starts_at=start, ends_at=end)
         answer = acme.key("schedule:write").patch(f"/v1/schedules/{schedule.id}", {"name": "Inventory"})

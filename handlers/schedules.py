@@ -3,7 +3,7 @@
 from typing import Any
 
 from handlers.entity_tags import tagged
-from schemas.names import snake_case
+from rules.contract_names import snake_case
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
 from services.schedules import (

@@ -9,10 +9,10 @@ from datetime import datetime
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from rules.contract_names import snake_case
 from rules.time.instants import format_instant
 from schemas import walk
 from schemas.contract import Node, resolve
-from schemas.names import snake_case
 
 Serialize = Callable[[Any], Any]
 _ABSENT = object()

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from rules.contract_names import snake_case
 from rules.errors import Detail
-from schemas.names import snake_case
 from web.operations import OperationError
 
 _SUBJECT = re.compile(r"([a-z]\w*([.\[]\w+\]?)* )?(?=(must|is|has|may) )")

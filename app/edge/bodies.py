@@ -19,13 +19,13 @@ import orjson
 
 from app.edge.request_context import REFUSAL, RequestContext
 from app.edge.validation_errors import INVALID_BODY, MAX_VIOLATIONS, MISSING, BodyViolations, Violation
+from rules.contract_names import snake_case
 from rules.errors import ServiceError
 from schemas import walk
 from schemas.bounds import bounds_of
 from schemas.contract import Contract, Node, Operation
 from schemas.dialect import Validators
 from schemas.instants import parse_valid_instant
-from schemas.names import snake_case
 
 JSON = "application/json"
 NO_PROPERTIES: Node = {"type": "object", "properties": {}, "additionalProperties": False}

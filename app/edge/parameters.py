@@ -7,11 +7,11 @@ from urllib.parse import unquote_to_bytes
 
 from app.edge.request_context import RequestContext
 from app.edge.validation_errors import INVALID_PARAMETER, MISSING, Violation, parameter_violations
+from rules.contract_names import snake_case
 from schemas.bounds import MAX_ITEMS
 from schemas.contract import Contract, Operation, Parameter
 from schemas.dialect import Validators
 from schemas.instants import parse_instant
-from schemas.names import snake_case
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,18})?")

@@ -1,6 +1,5 @@
 """Creating and updating schedules. A saved schedule is planned at once and compared with the others."""
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +14,7 @@ from models.schedule_queries import existing
 from models.schedules import Occurrence, Schedule
 from rules.access.organization_settings import OrganizationSettings
 from rules.billing.plans import require_room
+from rules.contract_names import camel_case
 from rules.freezes.reasons import public_text
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
@@ -293,8 +293,3 @@ def _terms_of(schedule: Schedule) -> dict[str, Any]:
     for name in ("recurrence", "window"):
         shown[name] = {camel_case(key): value for key, value in shown[name].items()}
     return shown
-
-
-def camel_case(name: str) -> str:
-    """Return the contract's name of a property."""
-    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)

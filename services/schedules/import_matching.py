@@ -20,11 +20,12 @@ from integrations.calendars.content import ImportedWindow, ParsedCalendar
 from models.billing import schedule_count
 from models.schedules import Schedule
 from rules.billing.plans import require_room
+from rules.contract_names import camel_case
 from rules.errors import ServiceError
 from rules.time.windows import are_over
 from services.core.unit_of_work import UnitOfWork
 from services.schedules import import_merging as merging
-from services.schedules.changes import NewSchedule, camel_case, is_equal
+from services.schedules.changes import NewSchedule, is_equal
 from services.schedules.import_writes import RehearsedWrites, StoredWrites, Writes
 from services.schedules.manual_runs import lock_freezes_in_force
 from services.schedules.terms import is_over, recurrence_of, window_of

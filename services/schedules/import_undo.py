@@ -4,7 +4,6 @@ What an import did is in the audit, in the entries of its request. It can be und
 changed or deleted again. Freezes stay as they are. Windows that were skipped in a deleted schedule are planned again.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -17,6 +16,7 @@ from models.billing import schedule_count
 from models.schedule_queries import existing
 from models.schedules import Schedule
 from rules.billing.plans import require_room
+from rules.contract_names import snake_case
 from rules.errors import ServiceError
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import normalize
@@ -135,8 +135,4 @@ def _stored_scope(uow: UnitOfWork, shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_snake_case(shown: Mapping[str, Any]) -> dict[str, Any]:
-    return {_snake_case(name): value for name, value in shown.items()}
-
-
-def _snake_case(name: str) -> str:
-    return re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", name)
+    return {snake_case(name): value for name, value in shown.items()}

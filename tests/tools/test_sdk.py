@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from rules.contract_names import snake_case
 from schemas.contract import load_contract
-from schemas.names import snake_case
 from tools.contract.document import Document, Operation
 from tools.sdk import generate_python_client
 from tools.sdk.generators import unexpected_warnings

@@ -6,8 +6,8 @@ from keyword import iskeyword
 from typing import Any
 from urllib.parse import quote
 
+from rules.contract_names import snake_case
 from schemas.contract import Contract, Node, Operation
-from schemas.names import snake_case
 
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "dict[str, Any]"}
 _MAX_PARAMETERS = 5

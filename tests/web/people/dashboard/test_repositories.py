@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import text
 
 from models.repositories import Repository
+from rules.contract_names import snake_case
 from rules.errors import Detail, ServiceError
 from schemas.contract import load_contract
-from schemas.names import snake_case
 from services.enforcement import setup_plans, snippets
 from tests import factories
 from tests.web.people.dashboard.conftest import Enter, Scene, words

@@ -1,8 +1,8 @@
-"""The contract's names in Python."""
+"""The contract's names, and those in Python."""
 
 import pytest
 
-from schemas.names import snake_case
+from rules.contract_names import camel_case, snake_case
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,8 @@ from schemas.names import snake_case
 )
 def test_snake_case_splits_words_at_capitals_or_at_hyphens(name: str, expected: str) -> None:
     assert snake_case(name) == expected
+
+
+@pytest.mark.parametrize("name", ["freezeId", "q", "previewedRepoCount"])
+def test_camel_case_is_the_name_of_the_contract_again(name: str) -> None:
+    assert camel_case(snake_case(name)) == name

@@ -1,7 +1,5 @@
 """Responses: serialize the result of a handler, validate it, and add the headers that the contract declares."""
 
-import base64
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,6 +12,7 @@ from schemas.contract import Operation
 from schemas.dialect import Validators
 from schemas.replies import HeadedReply, LastingReply, RawReply, SecretReply, StreamedReply
 from schemas.serialization import Serializers
+from services.core.entity_tags import tag_of
 
 _SPECIAL = (RawReply, SecretReply, HeadedReply, LastingReply, StreamedReply)
 _TAG = re.compile(rb'(?:W/)?"[^"]*"')
@@ -100,8 +99,7 @@ def add_tag(reply: Reply) -> None:
     if reply.status != 200:
         return
     if all(name != b"etag" for name, _ in reply.headers):
-        digest = hashlib.blake2b(reply.body, digest_size=16).digest()
-        reply.headers.append((b"etag", b'"' + base64.urlsafe_b64encode(digest).rstrip(b"=") + b'"'))
+        reply.headers.append((b"etag", tag_of(reply.body).encode()))
     if not reply.cacheable:
         reply.headers += [(b"cache-control", b"private, no-cache"), (b"vary", b"Authorization")]
         reply.cacheable = True

@@ -1,11 +1,12 @@
 """Rules of OAuth requests: errors, PKCE, resources, scopes (RFC 6749, 7636, 8628, 8707)."""
 
-import base64
 import hashlib
 import hmac
 import re
 from collections.abc import Collection, Iterable
 from urllib.parse import urlsplit
+
+from rules import base64url
 
 OFFLINE_ACCESS = "offline_access"
 """The scope by which clients request refresh tokens; every grant has them."""
@@ -32,7 +33,7 @@ def verifier_matches(verifier: str, challenge: str) -> bool:
     """True if the PKCE verifier belongs to a challenge of the method S256 (RFC 7636, 4.6)."""
     if not _VERIFIER.fullmatch(verifier):
         return False
-    digest = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=")
+    digest = base64url.encode(hashlib.sha256(verifier.encode()).digest()).encode()
     return hmac.compare_digest(digest, challenge.encode())
 
 

@@ -4,7 +4,6 @@ A tag is strong: it changes whenever anything changes that the object shows. `If
 which the object is then changed.
 """
 
-import base64
 import hashlib
 import re
 from collections.abc import Callable
@@ -12,15 +11,20 @@ from typing import Any
 
 import orjson
 
+from rules import base64url
 from rules.errors import ServiceError
 
 _TAG = re.compile(r'(?:W/)?"[^"]*"')
 
 
+def tag_of(content: bytes) -> str:
+    """Return the strong entity tag of bytes."""
+    return f'"{base64url.encode(hashlib.blake2b(content, digest_size=16).digest())}"'
+
+
 def entity_tag(shown: Any) -> str:
     """Return the entity tag of an object as handlers return it."""
-    digest = hashlib.blake2b(orjson.dumps(shown, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
-    return f'"{base64.urlsafe_b64encode(digest).rstrip(b"=").decode()}"'
+    return tag_of(orjson.dumps(shown, option=orjson.OPT_SORT_KEYS))
 
 
 def require_match(if_match: str | None, show: Callable[[], Any]) -> None:

@@ -4,7 +4,6 @@ A cursor holds the position where the last page ended. It is signed and bound to
 the filters of its list, so it can be neither forged, nor changed, nor used with another list.
 """
 
-import base64
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
@@ -15,6 +14,7 @@ import orjson
 from sqlalchemy import ColumnElement, Select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute
 
+from rules import base64url
 from rules.errors import Detail, ServiceError
 from services.core.read_context import ReadContext
 from services.core.rotated_secrets import CursorSecret
@@ -119,7 +119,7 @@ def sign_cursor(secrets: Sequence[bytes], bound: tuple[str, str, Any], position:
     The first secret signs. `bound` is what the cursor belongs to: operation, organisation or person, filters.
     """
     payload = orjson.dumps([_to_json(value) for value in position])
-    return base64.urlsafe_b64encode(_tag(secrets[0], bound, payload) + payload).rstrip(b"=").decode()
+    return base64url.encode(_tag(secrets[0], bound, payload) + payload)
 
 
 def read_cursor(secrets: Sequence[bytes], bound: tuple[str, str, Any], cursor: str) -> tuple[Any, ...]:
@@ -136,7 +136,7 @@ def _verified(secrets: Sequence[bytes], bound: tuple[str, str, Any], cursor: str
     if len(cursor) > _MAX_CURSOR_LENGTH or not cursor.isascii():
         return None
     try:
-        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        raw = base64url.decode(cursor)
     except ValueError:
         return None
     tag, payload = raw[:_TAG_BYTES], raw[_TAG_BYTES:]

@@ -6,11 +6,10 @@ passwords do not lock people out. It holds its expiry, encrypted for the person 
 stored in the database, and a new password, which signs people out everywhere, makes all of their devices unknown.
 """
 
-import base64
-import binascii
 from datetime import UTC, datetime
 
 from models.organizations import User
+from rules import base64url
 from rules.access.login_sessions import DEVICE_LIFETIME
 from services.core.encryption import DecryptionError, decrypt_with_any, encrypt
 from services.core.rotated_secrets import SecretKey
@@ -29,8 +28,7 @@ def remember(uow: UnitOfWork, user: User, cookie: str) -> str:
     expiry = int((uow.now + DEVICE_LIFETIME).timestamp()).to_bytes(_TIME_BYTES)
     token = encrypt(uow.ports[SecretKey].current, _USE, _associated_data(user), expiry)
     others = [text for text in _tokens(cookie) if _expiry(uow, user, text) is None]
-    encoded = base64.urlsafe_b64encode(token).rstrip(b"=").decode()
-    return _SEPARATOR.join([encoded, *others[: _MAX_PEOPLE - 1]])
+    return _SEPARATOR.join([base64url.encode(token), *others[: _MAX_PEOPLE - 1]])
 
 
 def find_device(uow: UnitOfWork, user: User | None, cookie: str) -> str | None:
@@ -52,9 +50,9 @@ def _tokens(cookie: str) -> list[str]:
 def _expiry(uow: UnitOfWork, user: User | None, token: str) -> datetime | None:
     """Return when a token of this person expires, or None if it is not theirs."""
     try:
-        raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        plain = decrypt_with_any(uow.ports[SecretKey].accepted, _USE, _associated_data(user), raw)
-    except (binascii.Error, DecryptionError, ValueError):
+        encrypted = base64url.decode(token)
+        plain = decrypt_with_any(uow.ports[SecretKey].accepted, _USE, _associated_data(user), encrypted)
+    except (DecryptionError, ValueError):
         return None
     return datetime.fromtimestamp(int.from_bytes(plain), UTC)
 

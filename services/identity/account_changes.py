@@ -11,12 +11,18 @@ from typing import cast
 from models.organizations import User
 from rules.errors import Detail, ServiceError
 from rules.web_addresses import CONFIRM_EMAIL, FORGOT, SIGN_IN, WebOrigin
-from services.core.named_locks import acquire_lock
 from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import UnitOfWork
 from services.identity import devices, one_time_tokens, sessions, throttle
 from services.identity.account_audit import audit_account
-from services.identity.accounts import dummy_work, find_account, normalize_email, require_strong_password
+from services.identity.accounts import (
+    dummy_work,
+    expired_link,
+    find_account,
+    lock_address,
+    normalize_email,
+    require_strong_password,
+)
 from services.identity.oauth.grants import end_grants_of
 from services.mail.outbox import enqueue_mail
 
@@ -84,11 +90,11 @@ def confirm_email_change(uow: UnitOfWork, token: str) -> User:
     """
     link = one_time_tokens.peek(uow, "change_email", token)
     if link is None or link.subject != uow.caller.user_id:
-        raise _expired_link()
+        raise expired_link()
     email = cast(str, link.details["email"])
-    acquire_lock(uow, f"sign-up {email}")
+    lock_address(uow, email)
     if one_time_tokens.consume(uow, "change_email", token) is None or find_account(uow, email) is not None:
-        raise _expired_link()
+        raise expired_link()
     user = _lock(uow)
     before, user.email, user.email_verified_at = user.email, email, uow.now
     uow.session.flush()
@@ -154,7 +160,3 @@ def _target(user: User) -> tuple[str, str, str]:
 
 def _wrong_password() -> ServiceError:
     return ServiceError("wrong_password", "The password is not that of your account.")
-
-
-def _expired_link() -> ServiceError:
-    return ServiceError("not_found", "This link is invalid or has expired. Request a new one.")

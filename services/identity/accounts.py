@@ -8,6 +8,7 @@ from sqlalchemy import select
 from models.organizations import User
 from rules.access import passwords
 from rules.errors import Detail, ServiceError
+from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import UnitOfWork
 
 
@@ -20,6 +21,11 @@ def find_account(uow: UnitOfWork, email: str, *, lock: bool = False) -> User | N
     """Return the account of a normalized address, or None; `lock` locks its row."""
     query = select(User).where(User.email == email)
     return uow.session.scalar(query.with_for_update().execution_options(populate_existing=True) if lock else query)
+
+
+def lock_address(uow: UnitOfWork, email: str) -> None:
+    """Wait until nobody else gives an account this address, until the end of the transaction."""
+    acquire_lock(uow, f"sign-up {email}")
 
 
 def require_strong_password(password: str, email: str) -> None:
@@ -36,3 +42,8 @@ def dummy_work(uow: UnitOfWork) -> Iterator[None]:
         yield
         uow.session.flush()
         savepoint.rollback()
+
+
+def expired_link() -> ServiceError:
+    """Return the error for a mailed link that is used, unknown or expired."""
+    return ServiceError("not_found", "This link is invalid or has expired. Request a new one.")

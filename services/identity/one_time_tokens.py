@@ -40,9 +40,17 @@ def issue(
     return token
 
 
-def peek(uow: UnitOfWork, purpose: Purpose, token: str) -> OneTimeToken | None:
-    """Return the row of a valid token without consuming it, or None."""
-    return _find(uow, purpose, token)
+def peek(uow: UnitOfWork, purpose: Purpose, token: str, *, lock: bool = False) -> OneTimeToken | None:
+    """Return the row of a valid token without consuming it, or None; `lock` locks it."""
+    if len(token) > _MAX_TOKEN_LENGTH or not token.isascii():
+        return None
+    query = select(OneTimeToken).where(
+        OneTimeToken.token_hash == token_hash(token),
+        OneTimeToken.purpose == purpose,
+        OneTimeToken.used_at.is_(None),
+        OneTimeToken.expires_at > uow.now,
+    )
+    return uow.session.scalar(query.with_for_update() if lock else query)
 
 
 def consume(uow: UnitOfWork, purpose: Purpose, token: str) -> OneTimeToken | None:
@@ -50,7 +58,7 @@ def consume(uow: UnitOfWork, purpose: Purpose, token: str) -> OneTimeToken | Non
 
     The row is locked: of several concurrent callers, one gets it.
     """
-    row = _find(uow, purpose, token, lock=True)
+    row = peek(uow, purpose, token, lock=True)
     if row is not None:
         row.used_at = uow.now
         uow.session.flush()
@@ -64,15 +72,3 @@ def invalidate(uow: UnitOfWork, purpose: Purpose, subject: str) -> None:
         .where(OneTimeToken.purpose == purpose, OneTimeToken.subject == subject, OneTimeToken.used_at.is_(None))
         .values(used_at=uow.now)
     )
-
-
-def _find(uow: UnitOfWork, purpose: Purpose, token: str, *, lock: bool = False) -> OneTimeToken | None:
-    if len(token) > _MAX_TOKEN_LENGTH or not token.isascii():
-        return None
-    query = select(OneTimeToken).where(
-        OneTimeToken.token_hash == token_hash(token),
-        OneTimeToken.purpose == purpose,
-        OneTimeToken.used_at.is_(None),
-        OneTimeToken.expires_at > uow.now,
-    )
-    return uow.session.scalar(query.with_for_update() if lock else query)

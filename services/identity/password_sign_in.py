@@ -9,7 +9,7 @@ from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import UnitOfWork
 from services.identity import devices, one_time_tokens, sessions, throttle
 from services.identity.account_audit import actor_of, audit_account
-from services.identity.accounts import dummy_work, find_account, normalize_email, require_strong_password
+from services.identity.accounts import dummy_work, expired_link, find_account, normalize_email, require_strong_password
 from services.identity.oauth.grants import end_grants_of
 from services.identity.sessions import SignedIn
 from services.mail.outbox import enqueue_mail
@@ -78,12 +78,12 @@ def reset_password(uow: UnitOfWork, token: str, password: str) -> User:
         link = one_time_tokens.peek(uow, "reset_password", token)
         user = uow.session.get(User, link.subject) if link is not None else None
         if user is None:
-            raise _expired_link()
+            raise expired_link()
         require_strong_password(password, user.email)
         with uow.outside_transaction():
             hashed = hasher.hash(password)
         if one_time_tokens.consume(uow, "reset_password", token) is None:
-            raise _expired_link()
+            raise expired_link()
         # First: it waits for a device that is signing in, whose session is then revoked with the others.
         devices.revoke_approvals(uow, user.id)
         # `key_share` lets writes of the sessions, which `revoke_all` waits for, insert rows that refer to the account,
@@ -99,7 +99,3 @@ def reset_password(uow: UnitOfWork, token: str, password: str) -> User:
         throttle.reset(uow, "sign_in", user.email)
         audit_account(uow, user, "user.password_changed", ("user", user.id, user.name))
         return user
-
-
-def _expired_link() -> ServiceError:
-    return ServiceError("not_found", "This link is invalid or has expired. Request a new one.")

@@ -13,11 +13,10 @@ from models.organizations import User
 from rules.errors import ServiceError
 from rules.ids import new_id
 from rules.web_addresses import FORGOT, SIGN_IN, VERIFY, WebOrigin
-from services.core.named_locks import acquire_lock
 from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens, throttle
-from services.identity.accounts import dummy_work, find_account, normalize_email, require_strong_password
+from services.identity.accounts import dummy_work, find_account, lock_address, normalize_email, require_strong_password
 from services.identity.sign_up_restriction import require_permitted, require_still_permitted
 from services.mail.outbox import enqueue_mail
 
@@ -101,11 +100,6 @@ def create_account(uow: UnitOfWork, email: str, name: str, password_hash: str) -
     one_time_tokens.invalidate(uow, "verify_email", email)
     uow.session.flush()
     return user
-
-
-def lock_address(uow: UnitOfWork, email: str) -> None:
-    """Wait until nobody else creates an account of this address, until the end of the transaction."""
-    acquire_lock(uow, f"sign-up {email}")
 
 
 def _expired_link() -> ServiceError:

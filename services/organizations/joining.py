@@ -8,8 +8,8 @@ from rules.errors import ServiceError
 from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import UnitOfWork
 from services.identity import sessions, throttle
-from services.identity.accounts import find_account, require_strong_password
-from services.identity.registration import create_account, lock_address
+from services.identity.accounts import find_account, lock_address, require_strong_password
+from services.identity.registration import create_account
 from services.identity.sessions import SignedIn
 from services.organizations.received_invitations import accept_as, find_joinable
 

@@ -64,6 +64,14 @@ class NotAuthorizedError(Exception):
         self.title, self.message, self.status = title, message, status
 
 
+def field_error(
+    path: str, problem: str, *, message: str | None = None, code: str = "invalid_parameter"
+) -> ServiceError:
+    """Return an error in one field: its row says the problem, and so does the message, if no other is given."""
+    text = message or f"{path.removeprefix('/')} {problem}."
+    return ServiceError(code, text, details=(Detail(path, problem, code),))
+
+
 def errors_of(*checks: Callable[[], object]) -> list[ServiceError]:
     """Return the errors of the checks that fail, in their order."""
     errors = []

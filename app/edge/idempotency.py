@@ -16,7 +16,7 @@ import orjson
 
 from app.edge.request_context import Reply, RequestContext
 from models.requests import IdempotencyKey
-from rules.errors import Detail, ServiceError
+from rules.errors import ServiceError, field_error
 from services.core import stored_replies
 from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import UnitOfWork
@@ -46,7 +46,7 @@ def read_idempotency_key(request: RequestContext, body: Any) -> IdempotencyReque
         key = re.sub(r"\\(.)", r"\1", key[1:-1])
     if len(given) > 1 or not _VISIBLE_ASCII.fullmatch(key):
         message = f"{HEADER} must be sent once, with 1 to 255 visible ASCII characters"
-        raise ServiceError("invalid_parameter", message, details=(Detail(HEADER, message, "invalid_parameter"),))
+        raise field_error(HEADER, message, message=message)
     method_and_path = f"{request.scope['method']} ".encode() + request.scope["raw_path"]
     serialized = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
     parts = (key.encode(), method_and_path, serialized)  # with the key, so that passwords in bodies cannot be guessed

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import chain, product
 from typing import Literal
 
-from rules.errors import Detail, ServiceError
+from rules.errors import Detail, ServiceError, field_error
 
 Kind = Literal["repository", "branch", "path"]
 
@@ -131,7 +131,7 @@ def compile_globs(patterns: Sequence[str], kind: Kind, path: str) -> Glob:
     if all(pattern.startswith("!") for pattern in patterns):
         start = "*/*" if kind == "repository" else "**"
         message = f"Patterns that only exclude match nothing; start with {start!r}"
-        raise ServiceError("invalid_glob", message, details=(Detail(path, message, "invalid_glob"),))
+        raise field_error(path, message, message=message, code="invalid_glob")
     return Glob(tuple(_compile(pattern, kind) for pattern in patterns))
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.metadata import version
 from zoneinfo import available_timezones, reset_tzpath
 
-from rules.errors import Detail, ServiceError
+from rules.errors import field_error
 
 reset_tzpath(to=())
 
@@ -27,8 +27,7 @@ def check_zone(name: str, path: str) -> None:
         message = f"{name!r} is not an IANA time zone" + (
             f"; did you mean {meant}?" if meant else ", such as Europe/London"
         )
-        details = (Detail(path, message, "invalid_timezone"),)
-        raise ServiceError("invalid_timezone", message if meant else f"{message}.", details=details)
+        raise field_error(path, message, message=message if meant else f"{message}.", code="invalid_timezone")
 
 
 @cache

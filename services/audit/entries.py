@@ -15,7 +15,7 @@ from sqlalchemy.orm import aliased
 
 from models.audit import AuditEntry, AuditSeal
 from rules.audit.actions import ACTIONS
-from rules.errors import Detail, ServiceError
+from rules.errors import field_error
 from services.audit.filters import AuditFilters, conditions_for, is_named, shown_since
 from services.audit.hash_chain import LATE
 from services.core.pagination import Page, page_of, page_of_listed, sign_cursor
@@ -53,7 +53,7 @@ def list_entries(
     """
     if filters.q is not None and order == "asc":
         message = "q finds entries newest first only, not in the order of their seals"
-        raise ServiceError("invalid_parameter", f"{message}.", details=(Detail("q", message, "invalid_parameter"),))
+        raise field_error("q", message, message=f"{message}.")
     ascending = order == "asc"
     since = shown_since(uow.now, uow.plan, filters)
     conditions = conditions_for(since, uow.organization, filters, AuditSeal if ascending else AuditEntry)

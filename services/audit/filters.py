@@ -14,7 +14,8 @@ from models.audit import AuditEntry, AuditSeal
 from models.queries import any_of
 from rules.audit.actions import ACTIONS
 from rules.billing.plans import Plan
-from rules.errors import Detail, ServiceError, merge_errors
+from rules.errors import errors_of, field_error, merge_errors
+from services.core.ranges import require_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +79,7 @@ def _validate(filters: AuditFilters) -> None:
     errors = []
     if unknown := [action for action in filters.actions if action not in ACTIONS]:
         message = f"{unknown[0]!r} is not a known action; GET /v1/audit/actions lists them"
-        errors.append(_invalid("action", message))
-    if filters.since is not None and filters.until is not None and filters.until <= filters.since:
-        errors.append(_invalid("to", "to must be later than from"))
+        errors.append(field_error("action", message, message=f"{message}."))
+    errors += errors_of(lambda: require_range(filters.since, filters.until, ("from", "to")))
     if errors:
         raise merge_errors(errors)
-
-
-def _invalid(name: str, message: str) -> ServiceError:
-    return ServiceError("invalid_parameter", f"{message}.", details=(Detail(name, message, "invalid_parameter"),))

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute
 
 from rules import base64url
-from rules.errors import Detail, ServiceError
+from rules.errors import field_error
 from services.core.read_context import ReadContext
 from services.core.rotated_secrets import CursorSecret
 from services.core.unit_of_work import UnitOfWork
@@ -127,7 +127,7 @@ def read_cursor(secrets: Sequence[bytes], bound: tuple[str, str, Any], cursor: s
     payload = _verified(secrets, bound, cursor)
     if payload is None:
         message = "Invalid cursor: it was not issued by this endpoint for this organisation and these filters"
-        raise ServiceError("invalid_cursor", message, details=(Detail("cursor", message, "invalid_cursor"),))
+        raise field_error("cursor", message, message=message, code="invalid_cursor")
     return tuple(_from_json(value) for value in orjson.loads(payload))
 
 

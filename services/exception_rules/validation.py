@@ -12,7 +12,7 @@ from models.exception_rules import ExceptionRule
 from models.queries import any_of
 from models.schedule_queries import existing
 from models.schedules import Schedule
-from rules.errors import Detail, ServiceError, errors_of, merge_errors
+from rules.errors import Detail, ServiceError, errors_of, field_error, merge_errors
 from rules.exceptions.language import Identities, check_allow
 from services.core.unit_of_work import UnitOfWork
 from services.exception_rules.identities import find_identities
@@ -57,7 +57,7 @@ def require_free_name(uow: UnitOfWork, name: str, rule_id: str | None = None) ->
     )
     if uow.session.scalar(query.where(ExceptionRule.id != (rule_id or "")).limit(1)) is not None:
         message = f"Another rule has the name {name!r}."
-        raise ServiceError("already_exists", message, details=(Detail("/name", message, "already_exists"),))
+        raise field_error("/name", message, message=message, code="already_exists")
 
 
 def _check_range(uow: UnitOfWork, check_scope: Callable[..., object], applies_to: Mapping[str, Any]) -> None:

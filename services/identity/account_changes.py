@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import cast
 
 from models.organizations import User
-from rules.errors import Detail, ServiceError
+from rules.errors import ServiceError, field_error
 from rules.web_addresses import CONFIRM_EMAIL, FORGOT, SIGN_IN, WebOrigin
 from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import UnitOfWork
@@ -67,7 +67,7 @@ def request_email_change(uow: UnitOfWork, email: str, password: str) -> None:
     email, web = normalize_email(email), uow.ports[WebOrigin].url
     if email == _person(uow).email:
         message = "This is your address already."
-        raise ServiceError("validation_failed", message, details=(Detail("/email", message, "validation_failed"),))
+        raise field_error("/email", message, message=message, code="validation_failed")
     stored, _ = _check_password(uow, password)
     user = _lock(uow, stored)
     throttle.count_attempt(uow, "change_mail", account=user.id, address=uow.caller.address)

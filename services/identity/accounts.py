@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from models.organizations import User
 from rules.access import passwords
-from rules.errors import Detail, ServiceError
+from rules.errors import ServiceError, field_error
 from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import UnitOfWork
 
@@ -32,7 +32,7 @@ def require_strong_password(password: str, email: str) -> None:
     """Raise `weak_password` if a new password violates the rules."""
     message = passwords.find_weakness(password, email)
     if message is not None:
-        raise ServiceError("weak_password", message, details=(Detail("/password", message, "weak_password"),))
+        raise field_error("/password", message, message=message, code="weak_password")
 
 
 @contextmanager

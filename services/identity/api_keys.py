@@ -14,7 +14,7 @@ from sqlalchemy import ScalarSelect, func, or_, select
 
 from models.api_keys import ApiKey, ApiKeySecret, ApiKeyState
 from rules.access.permissions import SYSTEM
-from rules.errors import Detail, ServiceError
+from rules.errors import ServiceError, field_error
 from rules.ids import new_id
 from services.core.pagination import Page, page_of, page_of_listed
 from services.core.unit_of_work import UnitOfWork
@@ -143,8 +143,7 @@ def _check_expiry(wanted: NewKey, now: datetime) -> None:
     elif wanted.agent and (wanted.expires_at is None or wanted.expires_at - now > MAX_AGENT_KEY_LIFETIME):
         error = f"of an agent's key must be within {MAX_AGENT_KEY_LIFETIME.days} days"
     if error is not None:
-        details = (Detail("/expiresAt", error, "invalid_parameter"),)
-        raise ServiceError("invalid_parameter", f"expiresAt {error}.", details=details)
+        raise field_error("/expiresAt", error)
 
 
 def _audit(uow: UnitOfWork, event: str, key: ApiKey, before: dict[str, Any] | None, after: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from integrations.github.users import Account, UserAuthorization, UserClient
 from models.installations import Installation
 from models.organizations import Organization
 from rules.access.permissions import CODE_HOST
-from rules.errors import Detail, ServiceError
+from rules.errors import ServiceError, field_error
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.probe_requests import schedule_installation_probes
 from services.github_access import client
@@ -143,8 +143,7 @@ def _user_client(authorization: UserAuthorization, code: str) -> Iterator[UserCl
         if error.kind is not ErrorKind.REJECTED or "bad_verification_code" not in error.message:
             raise
         message = "is invalid, already used, or older than ten minutes"
-        detail = Detail("/code", message, "invalid_parameter")
-        raise ServiceError("invalid_parameter", f"code {message}.", details=(detail,)) from None
+        raise field_error("/code", message) from None
 
 
 def _administrator(user: UserClient, installation_id: int) -> Account:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from models.identity import OneTimeToken
-from rules.errors import Detail, ServiceError
+from rules.errors import ServiceError, field_error
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens
 from services.organizations import memberships
@@ -61,5 +61,4 @@ def _check_owner(uow: UnitOfWork, purpose: Purpose, token: OneTimeToken | None) 
             "is invalid, expired or already used, or was issued for another user or organisation; "
             f"get a new URL from {_ISSUED_BY[purpose]}"
         )
-        detail = Detail("/state", message, "invalid_parameter")
-        raise ServiceError("invalid_parameter", f"state {message}.", details=(detail,))
+        raise field_error("/state", message)

@@ -13,7 +13,7 @@ from sqlalchemy import func, select, update
 
 from integrations.outgoing_webhooks import WebhookClient
 from models.outgoing_webhooks import WebhookEndpoint, WebhookMessage
-from rules.errors import Detail, ServiceError, merge_errors
+from rules.errors import ServiceError, field_error, merge_errors
 from rules.ids import new_id
 from rules.outgoing_webhooks.addresses import origin_of, problem_with
 from rules.outgoing_webhooks.events import list_events as all_events
@@ -228,7 +228,7 @@ def _check(uow: UnitOfWork, given: Mapping[str, Any]) -> None:
 
 def _invalid(path: str, problem: str) -> ServiceError:
     message = f"{path.removeprefix('/').replace('/', ' ')} {problem}."
-    return ServiceError("invalid_parameter", message, details=(Detail(path, problem, "invalid_parameter"),))
+    return field_error(path, problem, message=message)
 
 
 def _require_below_limit(uow: UnitOfWork) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy.orm import aliased
 
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
-from rules.errors import Detail, ServiceError
+from rules.errors import ServiceError, field_error
 from rules.freezes.pull_references import read_reference
 from services.core.unit_of_work import UnitOfWork
 from services.github_access import client
@@ -96,7 +96,7 @@ def find(
     read = read_reference(reference, origins)
     if read is None:
         message = f"must be the URL of a pull request at {origins[0]}, owner/repo#7, or 7"
-        raise _parameter_error("invalid_parameter", path, message)
+        raise field_error(path, message)
     repository = _repository(uow, read.repository, repo, repo_path)
     query = select_tracked(uow).where(PullRequest.repository_id == repository.id, PullRequest.number == read.number)
     row = uow.session.execute(query).one_or_none()
@@ -109,18 +109,13 @@ def find(
     return TrackedPullRequest(*row)
 
 
-def _parameter_error(code: str, path: str, message: str) -> ServiceError:
-    """Return an error for a parameter, or for a property of the body given by its pointer."""
-    return ServiceError(code, f"{path.removeprefix('/')} {message}.", details=(Detail(path, message, code),))
-
-
 def _repository(uow: UnitOfWork, named: str | None, repo: str | None, path: str) -> Repository:
     if named is None and repo is None:
         return _only_enabled(uow, path)
     repositories = {row.id: row for row in (get_visible(uow, name) for name in (named, repo) if name is not None)}
     if len(repositories) > 1:
         message = f"is a different repository than {named} in the reference"
-        raise _parameter_error("invalid_parameter", path, message)
+        raise field_error(path, message)
     return next(iter(repositories.values()))
 
 
@@ -132,5 +127,5 @@ def _only_enabled(uow: UnitOfWork, path: str) -> Repository:
     ).all()
     if len(enabled) != 1:
         message = "is required with a bare number, unless exactly one repository is enabled"
-        raise _parameter_error("missing_parameter", path, message)
+        raise field_error(path, message, code="missing_parameter")
     return enabled[0]

@@ -14,7 +14,7 @@ from models.checks import mark_dirty
 from models.queries import covering_freezes, lock_coverage
 from models.repositories import Repository, WatchedBranch
 from rules.billing.plans import require_room
-from rules.errors import Detail, ServiceError
+from rules.errors import ServiceError, field_error
 from rules.freezes.check_names import check_name, pattern_check_name
 from rules.ids import new_id
 from services.core.lookups import get_branch
@@ -125,7 +125,7 @@ def watch_branch(uow: UnitOfWork, reference: str, name: str) -> WatchedBranch:
     fresh = watch(uow, {repository: [name]})[repository.id]
     if not fresh:
         message = f"{name} of {repository.full_name} is already watched"
-        raise ServiceError("already_exists", f"{message}.", details=(Detail("/name", message, "already_exists"),))
+        raise field_error("/name", message, message=f"{message}.", code="already_exists")
     cover_and_probe(uow, [fresh[0].id])
     audit_watched(uow, repository, fresh[0])
     return fresh[0]

@@ -20,7 +20,7 @@ from typing import Any, get_args
 from integrations.calendars import holidays, ics
 from integrations.calendars.content import WHOLE_DAY, CalendarError, Options, ParsedCalendar
 from models.organizations import Organization
-from rules.errors import Detail, ServiceError
+from rules.errors import Detail, ServiceError, field_error
 from rules.time.zones import check_zone
 from services.core.lookups import get_organization_settings
 from services.core.unit_of_work import UnitOfWork
@@ -88,24 +88,24 @@ def _read(uow: UnitOfWork, wanted: Import) -> tuple[dict[str, Any], ParsedCalend
             place = (wanted.country, wanted.subdivision, wanted.years)
             return scope, holidays.read(*place, options, observances=wanted.observances, together=wanted.together)
         except CalendarError as error:
-            raise _invalid("/content", f"The calendar {error}.") from None
+            raise _unusable("/content", f"The calendar {error}.") from None
         except holidays.UnknownPlaceError as error:
-            raise _invalid(f"/{error.field}", f"{error.field} {error.message}.") from None
+            raise _unusable(f"/{error.field}", f"{error.field} {error.message}.") from None
 
 
-def _invalid(path: str, message: str) -> ServiceError:
-    return ServiceError("invalid_parameter", message, details=(Detail(path, message, "invalid_parameter"),))
+def _unusable(path: str, message: str) -> ServiceError:
+    return field_error(path, message, message=message)
 
 
 def _require_usable(wanted: Import, parsed: ParsedCalendar) -> None:
     """Raise if a calendar has no event, no valid event, or too many."""
     path = "/content" if wanted.format == "ics" else "/years"
     if not parsed.found and not parsed.skipped:
-        raise _invalid(path, "The calendar contains no events.")
+        raise _unusable(path, "The calendar contains no events.")
     lasting = sum(not found.past for found in parsed.found)
     if lasting > MAX_SCHEDULES:
         message = f"The calendar contains {lasting} schedules. One import can have at most {MAX_SCHEDULES}."
-        raise _invalid(path, message)
+        raise _unusable(path, message)
     bad = [item for item in parsed.skipped if item.code not in HARMLESS]
     if bad and not parsed.found and len(bad) == len(parsed.skipped):
         # A holiday is skipped only if the window makes it too long.

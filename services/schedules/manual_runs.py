@@ -10,7 +10,7 @@ from models.due_windows import uninstalled
 from models.freezes import Freeze
 from models.schedule_queries import next_planned, with_freezes
 from models.schedules import Occurrence, Schedule
-from rules.errors import Detail, ServiceError
+from rules.errors import ServiceError, field_error
 from rules.ids import new_id
 from rules.time.instants import format_instant
 from services.core.unit_of_work import UnitOfWork
@@ -37,8 +37,7 @@ def run_now(
     schedule = get_schedule(uow, schedule_id, lock=True)
     uow.refresh_now()
     if action == "lift" and ends_at is not None:
-        detail = Detail("/endsAt", "is only for the action apply", "invalid_parameter")
-        raise ServiceError("invalid_parameter", f"endsAt {detail.message}.", details=(detail,))
+        raise field_error("/endsAt", "is only for the action apply")
     occurrence = apply(uow, schedule, ends_at) if action == "apply" else lift(uow, schedule)
     uow.session.flush()
     return occurrence_views(uow, [occurrence])[0]

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import aliased
 
 from models.schedules import Occurrence, Schedule
-from rules.errors import Detail, ServiceError
+from rules.errors import field_error
 from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.later_occurrences import MAX_AHEAD, LaterWindows
@@ -49,9 +49,7 @@ def occurrences_by_schedule(
     require_range(wanted.since, wanted.until, _NAMES)
     if until - since > MAX_RANGE:
         message = f"{_NAMES[1]} may be {MAX_RANGE.days} days after {_NAMES[0]} (by default now) at most"
-        raise ServiceError(
-            "invalid_parameter", f"{message}.", details=(Detail(_NAMES[1], message, "invalid_parameter"),)
-        )
+        raise field_error(_NAMES[1], message, message=f"{message}.")
     if until <= since:
         return dict.fromkeys(schedule_ids, ())
     later = LaterWindows(uow, until, *one_of(Schedule.id, schedule_ids)).ending_after(since)

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from models.freezes import Freeze
 from models.schedule_queries import with_freezes
 from models.schedules import Occurrence, Schedule
-from rules.errors import Detail, ServiceError, errors_of, merge_errors
+from rules.errors import ServiceError, errors_of, field_error, merge_errors
 from rules.time.wall_clock import Interval, local_time
 from services.core.lookups import get_organization_settings, require_schedule
 from services.core.unit_of_work import UnitOfWork
@@ -53,8 +53,8 @@ def _check_schedule_id(uow: UnitOfWork, draft: Mapping[str, Any]) -> None:
     try:
         require_schedule(uow, draft["schedule_id"])
     except ServiceError as unknown:
-        detail = Detail("/scheduleId", "this organisation has no such schedule", "invalid_parameter")
-        raise ServiceError("invalid_parameter", unknown.message, details=(detail,)) from None
+        problem = "this organisation has no such schedule"
+        raise field_error("/scheduleId", problem, message=unknown.message) from None
 
 
 def preview_saved(uow: UnitOfWork, schedule_id: str, limit: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from rules.errors import Detail, ServiceError, errors_of, merge_errors
+from rules.errors import ServiceError, errors_of, field_error, merge_errors
 from rules.time.recurrence import LATEST, check, days
 from rules.time.zones import check_zone
 from services.core.unit_of_work import UnitOfWork
@@ -43,5 +43,5 @@ def _check_window(stored: Mapping[str, Any]) -> None:
 
 
 def _invalid(path: str, message: str) -> ServiceError:
-    details = (Detail(path, message, "invalid_recurrence"),)
-    return ServiceError("invalid_recurrence", f"{path[1:].replace('/', '.')} {message}.", details=details)
+    named = f"{path[1:].replace('/', '.')} {message}."
+    return field_error(path, message, message=named, code="invalid_recurrence")

@@ -13,7 +13,7 @@ from sqlalchemy import func, or_, select
 
 from models.slack import SlackConnection, SlackLink
 from rules import web_addresses
-from rules.errors import Detail, ServiceError
+from rules.errors import ServiceError, field_error
 from rules.web_addresses import WebOrigin
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens
@@ -134,5 +134,4 @@ def _target(uow: UnitOfWork, row: SlackLink) -> tuple[str, str, str]:
 
 def _invalid_token() -> ServiceError:
     message = "is invalid, expired or already used, or is of another organisation; request a new link in Slack"
-    detail = Detail("/token", message, "invalid_parameter")
-    return ServiceError("invalid_parameter", f"token {message}.", details=(detail,))
+    return field_error("/token", message)

@@ -16,7 +16,7 @@ from rules.access.access_tokens import AccessTokenSettings
 from rules.access.client_documents import ClientDocument, ClientRefusedError
 from rules.access.oauth import OAuthError, is_challenge, requested_scopes
 from rules.access.redirect_uris import is_loopback, redirect_host, with_parameters
-from rules.errors import Detail, ServiceError
+from rules.errors import ServiceError, field_error
 from services.core.unit_of_work import UnitOfWork
 from services.identity.memberships import require_membership
 from services.identity.oauth.clients import find_client
@@ -175,7 +175,7 @@ def _client(uow: UnitOfWork, given: Mapping[str, str], repeated: Collection[str]
 
 def _refused(message: str) -> ServiceError:
     """Return the error of a request that is refused on the page."""
-    return ServiceError("invalid_parameter", message, details=(Detail("query", message, "invalid_parameter"),))
+    return field_error("query", message, message=message)
 
 
 def _check_parameters(

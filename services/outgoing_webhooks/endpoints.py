@@ -13,6 +13,7 @@ from sqlalchemy import func, select, update
 
 from integrations.outgoing_webhooks import WebhookClient
 from models.outgoing_webhooks import WebhookEndpoint, WebhookMessage
+from rules.audit.changes import differences
 from rules.errors import ServiceError, field_error, merge_errors
 from rules.ids import new_id
 from rules.outgoing_webhooks.addresses import origin_of, problem_with
@@ -120,17 +121,11 @@ def change(
             disable(uow, endpoint, "by_person")
         else:
             _enable(uow, endpoint)
-    after = _audit_snapshot(endpoint)
-    changed = [name for name, value in after.items() if before[name] != value]
-    if changed or endpoint.url != address:
+    old, new = differences(before, _audit_snapshot(endpoint))
+    if new or endpoint.url != address:
         endpoint.updated_at = uow.now
-        uow.audit(
-            "webhook.updated",
-            target_of(endpoint),
-            before={name: before[name] for name in changed},
-            after={name: after[name] for name in changed},
-            addressChanged=endpoint.url != address,
-        )
+        changed = endpoint.url != address
+        uow.audit("webhook.updated", target_of(endpoint), before=old, after=new, addressChanged=changed)
     return _to_response(uow, endpoint)
 
 

@@ -35,11 +35,11 @@ from rules.time.calendar_events import (
     shown_text,
     within_limit,
 )
-from rules.time.wall_clock import local_time
 from rules.web_addresses import CALENDAR, FREEZE, SCHEDULE, WebOrigin
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrences import touching
 from services.schedules.schedule_filters import ScheduleFilters, matching_schedules, one_of
+from services.schedules.terms import local_day
 
 DESCRIPTION = (
     "Windows of the next 90 days and the next two of each schedule, and freezes of the last 30 days. Calendar programs "
@@ -153,7 +153,7 @@ def _gone(
 
 
 def _day_of(occurrence: Occurrence, schedule: Schedule) -> tuple[str, date]:
-    return schedule.id, local_time(occurrence.starts_at, ZoneInfo(schedule.timezone)).date()
+    return schedule.id, local_day(schedule, occurrence.starts_at)
 
 
 def _of_feed(feed: CalendarFeed, schedule_ids: list[str] | None) -> list[ColumnElement[bool]]:

@@ -2,9 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import delete, or_, select
+from sqlalchemy import delete, or_
 
-from models.freezes import Freeze
 from models.schedules import Occurrence, Schedule
 from services.alerts.alerts import resolve_alerts
 from services.alerts.past_windows import keys_of_past_windows
@@ -20,6 +19,7 @@ from services.schedules.check_texts import (
     mark_texts_outdated,
     planned_freezes_of,
 )
+from services.schedules.manual_runs import lock_running
 from services.schedules.views import get_matching
 
 REASON = "Its schedule was deleted"
@@ -68,7 +68,6 @@ def _audit(uow: UnitOfWork, schedule: Schedule, ended: Sequence[str]) -> None:
 
 def _end_freezes(uow: UnitOfWork, schedule: Schedule, others: Collection[str]) -> list[str]:
     """Lift the schedule's freezes that are in force, and return their ids; lock other branches together with theirs."""
-    query = select(Freeze).where(Freeze.schedule_id == schedule.id, Freeze.is_in_force(uow.now))
-    running = uow.session.scalars(query.order_by(Freeze.id).with_for_update()).all()
+    running = lock_running(uow, schedule)
     lock_covered_branches(uow, running, others)
     return [lift(uow, freeze.id, REASON).id for freeze in running]

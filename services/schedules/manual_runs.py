@@ -101,7 +101,7 @@ def lift(uow: UnitOfWork, schedule: Schedule) -> Occurrence:
     Return the occurrence of the last started one. Raise `not_frozen` if there is none.
     """
     due = lock_windows(uow, due_in_organization(uow, schedule.id))
-    running = [*_lock_running(uow, schedule), *begin_windows(uow, due)]
+    running = [*lock_running(uow, schedule), *begin_windows(uow, due)]
     if not running:
         raise ServiceError("not_frozen", "This schedule has no freeze in force to lift.")
     lock_covered_branches(uow, running)
@@ -122,7 +122,7 @@ def restart(uow: UnitOfWork, schedule: Schedule, *, same_windows: bool) -> None:
     if not former:
         return
     begun = begin_due(uow, schedule) if schedule.enabled else []
-    running = _lock_running(uow, schedule, Freeze.id.in_(former))
+    running = lock_running(uow, schedule, Freeze.id.in_(former))
     if same_windows and running:
         _begin_again(uow, schedule, running)
     elif schedule.enabled and not begun:
@@ -151,7 +151,8 @@ def _begin_again(uow: UnitOfWork, schedule: Schedule, running: Sequence[Freeze])
     start_window(uow, schedule, occurrence, in_place_of=last)
 
 
-def _lock_running(uow: UnitOfWork, schedule: Schedule, *conditions: ColumnElement[bool]) -> Sequence[Freeze]:
+def lock_running(uow: UnitOfWork, schedule: Schedule, *conditions: ColumnElement[bool]) -> Sequence[Freeze]:
+    """Return the freezes in force of a schedule, locked in the order of their ids."""
     of = (Freeze.organization_id == uow.organization, Freeze.schedule_id == schedule.id, Freeze.is_in_force(uow.now))
     return uow.session.scalars(select(Freeze).where(*of, *conditions).order_by(Freeze.id).with_for_update()).all()
 

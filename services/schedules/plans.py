@@ -32,7 +32,7 @@ from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOf
 from services.schedules import alerts
 from services.schedules.cancelled_windows import record_cancelled
 from services.schedules.later_occurrences import later_occurrence, occurrence_id, window_at
-from services.schedules.terms import windows_of
+from services.schedules.terms import local_day, windows_of
 
 HORIZON = timedelta(days=90)
 LOOKAHEAD = timedelta(days=400)
@@ -162,13 +162,13 @@ def _moved_skips(
     uow: UnitOfWork, schedule: Schedule, rows: Sequence[Occurrence], former_zone: ZoneInfo
 ) -> Sequence[Occurrence]:
     """Add and return skipped windows at the new times of those that a person has skipped and that are moved."""
-    zone, moved = ZoneInfo(schedule.timezone), list[Occurrence]()
+    moved = list[Occurrence]()
     for row in rows:
         if row.skip_reason != "asked" or row.starts_at <= uow.now or window_at(schedule, row.starts_at) is not None:
             continue
         day = local_time(row.starts_at, former_zone).date()
         for one in windows_of(schedule, max(row.starts_at - _TWO_DAYS, uow.now), row.starts_at + _TWO_DAYS):
-            if one.is_real and local_time(one.start, zone).date() == day:
+            if one.is_real and local_day(schedule, one.start) == day:
                 skipped = later_occurrence(schedule, one)
                 skipped.skip_reason, skipped.skipped_by = "asked", row.skipped_by
                 moved.append(skipped)
@@ -220,9 +220,8 @@ def _is_same_window(schedule: Schedule, window: Interval, row: Occurrence) -> bo
 
     If that has begun, the edited window does not start once more.
     """
-    zone = ZoneInfo(schedule.timezone)
     apart = window.end <= row.starts_at or row.ends_at <= window.start
-    return not apart and local_time(window.start, zone).date() == local_time(row.starts_at, zone).date()
+    return not apart and local_day(schedule, window.start) == local_day(schedule, row.starts_at)
 
 
 _INSERT = text("""
@@ -264,7 +263,7 @@ def extend_plans(uow_factory: UnitOfWorkFactory) -> int:
         query = (
             select(Schedule.id, Schedule.organization_id)
             .join(Organization, Organization.id == Schedule.organization_id)
-            .where(Schedule.enabled, Schedule.deleted_at.is_(None), Organization.deleted_at.is_(None), waiting)
+            .where(Schedule.is_running, Organization.deleted_at.is_(None), waiting)
             .order_by(Schedule.planned_until)
             .limit(MAX_PLANNED)
         )
@@ -275,7 +274,7 @@ def extend_plans(uow_factory: UnitOfWorkFactory) -> int:
 def _extend_one(uow_factory: UnitOfWorkFactory, schedule_id: str, organization_id: str) -> bool:
     """Plan one schedule, unless it is locked by an edit, which plans it; audit changes by new time zone data."""
     with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
-        locking = select(Schedule).where(Schedule.id == schedule_id, Schedule.enabled, Schedule.deleted_at.is_(None))
+        locking = select(Schedule).where(Schedule.id == schedule_id, Schedule.is_running)
         schedule = uow.session.scalar(locking.with_for_update(key_share=True, skip_locked=True))
         if schedule is None:
             return False

@@ -1,7 +1,7 @@
 """Previews: the next windows of a saved or drafted schedule, and the overlaps with other schedules."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,14 +17,12 @@ from services.freezes.scopes import resolve
 from services.schedules.later_occurrences import MAX_AHEAD, later_occurrence
 from services.schedules.occurrence_views import state_of
 from services.schedules.overlaps import NONE, Overlaps, overlaps_of
-from services.schedules.plans import not_skipped, ranges, skipped_rows, upcoming_windows, windows_to_start
+from services.schedules.plans import FAR, not_skipped, ranges, skipped_rows, upcoming_windows, windows_to_start
 from services.schedules.preview_remarks import remarks_on
 from services.schedules.terms import windows_of
 from services.schedules.validation import check_terms
 from services.schedules.views import get_schedule
 
-FAR = timedelta(days=3660)
-"""How far ahead a preview searches for windows: long enough to include a leap day."""
 _CHECKED = ("scope", "timezone", "recurrence", "window")
 
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from models.schedules import Schedule
 from rules.time.recurrence import Recurrence
-from rules.time.wall_clock import Interval, Window
+from rules.time.wall_clock import Interval, Window, local_time
 from rules.time.windows import are_over, expand_windows
 
 _DATES = ("start_date", "until")
@@ -31,6 +31,11 @@ def window_of(stored: Mapping[str, Any]) -> Window:
     """Return a stored window as the rules use it."""
     start, end = (time.fromisoformat(stored[name]) for name in ("start_time", "end_time"))
     return Window(start, end, stored.get("days", 0))
+
+
+def local_day(schedule: Schedule, instant: datetime) -> date:
+    """Return the day of an instant in the time zone of a schedule."""
+    return local_time(instant, ZoneInfo(schedule.timezone)).date()
 
 
 def is_over(schedule: Schedule, now: datetime) -> bool:

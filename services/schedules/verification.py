@@ -100,7 +100,7 @@ def compare(uow: UnitOfWork, occurrence_id: str) -> None:
 def _probed_at(occurrence: Occurrence, schedule: Schedule, freeze: Freeze | None, now: datetime) -> datetime | None:
     """Return when probes of a planned or active window were requested; None if it is over or will not start."""
     state = state_of(occurrence, freeze, now)
-    coming = state == "planned" and schedule.enabled and schedule.deleted_at is None
+    coming = state == "planned" and schedule.is_running
     return occurrence.verified_at if coming or state == "active" else None
 
 

@@ -14,7 +14,7 @@ import psycopg
 import sqlalchemy.exc
 from sqlalchemy import NullPool, create_engine, make_url
 
-from app.commands.command_line import first_line, operator_name, parser_of, run_with_config, say
+from app.commands.command_line import first_line, main_of, operator_name, parser_of, say
 from app.commands.units_of_work import NoWakeups, units_of_work
 from app.config import Config
 from app.database import WORKER_ROLE
@@ -151,7 +151,4 @@ def _report(result: Verification) -> None:
         print(f"{place}: {error.kind.upper()}: {error.message} ({result.sealed} before it are valid)")
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit status."""
-    given = read_arguments(arguments)
-    return run_with_config(lambda config: run(given, config))
+main = main_of(read_arguments, run)

@@ -13,7 +13,7 @@ import sqlalchemy.exc
 from sqlalchemy import text
 
 from app.commands.audit import known_seal
-from app.commands.command_line import first_line, parser_of, run_with_config
+from app.commands.command_line import first_line, main_of, parser_of
 from app.commands.doctor import Finding, check_schema, fix, ok
 from app.commands.units_of_work import units_of_work
 from app.config import Config
@@ -136,7 +136,4 @@ def _check_parts(uow: UnitOfWork) -> Iterator[Finding]:
         yield fix("SECRET_KEY is not the one that the database was used with")
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit status."""
-    given = read_arguments(arguments)
-    return run_with_config(lambda config: run(given, config))
+main = main_of(read_arguments, run)

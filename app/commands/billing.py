@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from app.commands.command_line import parser_of, run_with_config, say
+from app.commands.command_line import main_of, parser_of, say
 from app.config import Config
 from app.wiring import stripe_of
 from integrations.stripe import StripeError
@@ -62,7 +62,4 @@ def _read(file: Path) -> dict[str, Any]:
         raise ServiceError("validation_failed", f"{file} cannot be read: {error}") from error
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status."""
-    given = read_arguments(arguments)
-    return run_with_config(lambda config: run(given, config))
+main = main_of(read_arguments, run)

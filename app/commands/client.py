@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from app.commands.command_line import operator_name, parser_of, run_with_config, say
+from app.commands.command_line import main_of, operator_name, parser_of, say
 from app.commands.units_of_work import units_of_work
 from app.config import Config
 from app.database import IDENTITY_ROLE
@@ -77,7 +77,4 @@ def _as_text(client: ClientSummary) -> str:
     return f"{client.client_id}{name} is not blocked. Open connections: {client.connections}."
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit status."""
-    given = read_arguments(arguments)
-    return run_with_config(lambda config: run(given, config))
+main = main_of(read_arguments, run)

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import sqlalchemy.exc
@@ -52,6 +52,18 @@ def say(text: str) -> None:
 def first_line(error: object) -> str:
     """Return the first line of an error's text."""
     return str(error).partition("\n")[0]
+
+
+def main_of(
+    read_arguments: Callable[[Sequence[str]], argparse.Namespace], run: Callable[[argparse.Namespace, Config], int]
+) -> Callable[[Sequence[str]], int]:
+    """Return the `main` of a command, which runs it with its arguments, and returns its exit status."""
+
+    def main(arguments: Sequence[str]) -> int:
+        given = read_arguments(arguments)
+        return run_with_config(lambda config: run(given, config))
+
+    return main
 
 
 def run_with_config(work: Callable[[Config], int]) -> int:

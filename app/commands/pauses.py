@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from app.commands.command_line import operator_name, parser_of, run_with_config, say
+from app.commands.command_line import main_of, operator_name, parser_of, say
 from app.commands.units_of_work import units_of_work
 from app.config import Config
 from app.database import WORKER_ROLE
@@ -55,7 +55,4 @@ def _as_text(pause: Pause) -> str:
     return f"{pause.installation_id} ({pause.account}) is paused{since} until {format_instant(pause.until)}."
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit status."""
-    given = read_arguments(arguments)
-    return run_with_config(lambda config: run(given, config))
+main = main_of(read_arguments, run)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from app.commands.command_line import operator_name, parser_of, run_with_config, say
+from app.commands.command_line import main_of, operator_name, parser_of, say
 from app.commands.units_of_work import units_of_work
 from app.config import Config
 from app.database import IDENTITY_ROLE
@@ -132,7 +132,4 @@ def _format(instant: datetime | None) -> str | None:
     return None if instant is None else format_instant(instant)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit status."""
-    given = read_arguments(arguments)
-    return run_with_config(lambda config: run(given, config))
+main = main_of(read_arguments, run)

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Sequence
 from datetime import timedelta
 
-from app.commands.command_line import operator_name, parser_of, run_with_config, say
+from app.commands.command_line import main_of, operator_name, parser_of, say
 from app.commands.units_of_work import units_of_work
 from app.config import Config
 from app.database import IDENTITY_ROLE
@@ -76,7 +76,4 @@ def _end_sessions(uow_factory: UnitOfWorkFactory, given: argparse.Namespace) -> 
     say(f"{ended} open support session{'' if ended == 1 else 's'} ended.")
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit status."""
-    given = read_arguments(arguments)
-    return run_with_config(lambda config: run(given, config))
+main = main_of(read_arguments, run)

@@ -21,7 +21,6 @@ from integrations.stripe import Stripe, StripeMissingError
 from models.billing import GRANT_KEY, PlanGrant
 from models.organizations import Organization
 from models.stripe import StripeCustomer, StripePrice, StripeSubscription
-from rules.access.permissions import SYSTEM
 from rules.audit.changes import differences
 from rules.billing.settings import BillingSettings
 from rules.billing.subscriptions import (
@@ -40,7 +39,7 @@ from rules.time.instants import format_instant
 from services.billing.announcements import GRACE_NOTICE, announce
 from services.billing.stripe_work import do_stripe_work
 from services.billing.subscriptions import standing_in, subscriptions_of
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
 from services.core.work_queue import Lease, RetryPolicy, WorkQueue
 
 SYNC_INTERVAL = timedelta(days=1)
@@ -94,7 +93,7 @@ class _Sync:
         if row.deleted_at is not None:
             self._cancel()
         subscriptions, invoices = self._read()
-        with self.uow_factory.open(Caller(row.organization_id, SYSTEM, "system")) as uow:
+        with self.uow_factory.open(system_caller(row.organization_id)) as uow:
             self.lease.require(uow)
             organization = uow.session.get_one(Organization, row.organization_id, with_for_update={"key_share": True})
             rows = _record_subscriptions(uow, organization, subscriptions)

@@ -9,7 +9,6 @@ from sqlalchemy.dialects.postgresql import insert
 from models.billing import GRANT_KEY, PlanGrant
 from models.organizations import Organization
 from rules import web_addresses
-from rules.access.permissions import SYSTEM
 from rules.billing.grants import TRIAL_LENGTH, TRIAL_NOTICE, trial_ending_soon
 from rules.billing.plans import PLANS, TRIAL_PLAN
 from rules.errors import ServiceError
@@ -19,7 +18,7 @@ from services.billing.summary import audit_snapshot
 from services.billing.used_trials import has_used_trial, person_of, record_trial
 from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.plan_grants import plan_grants_of
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
 from services.mail.outbox import enqueue_mail
 from services.organizations.members import administrator_addresses
 from services.organizations.organizations import lock_current
@@ -88,7 +87,7 @@ def announce_trial_ends(uow_factory: UnitOfWorkFactory) -> int:
 
 
 def _announce(uow_factory: UnitOfWorkFactory, organization_id: str) -> bool:
-    with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
+    with uow_factory.open(system_caller(organization_id)) as uow:
         organization = lock_current(uow)
         row = uow.session.get_one(PlanGrant, (organization_id, "trial", ""))
         trial = trial_ending_soon(plan_grants_of(uow, organization_id), uow.now)

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from sqlalchemy import text
 
 from integrations.github import Activity, CheckState, ErrorKind, GitHubError, InstallationClient, PullOfCommit
-from rules.access.permissions import SYSTEM
 from rules.freezes.bypass import (
     MERGES,
     Classification,
@@ -20,7 +19,7 @@ from rules.freezes.bypass import (
     freezes_at,
     reduce_by_ended_exceptions,
 )
-from services.core.unit_of_work import Caller, UnitOfWorkFactory
+from services.core.unit_of_work import UnitOfWorkFactory, system_caller
 
 MARGIN = timedelta(minutes=15)
 """How far GitHub's clock may be behind ours, and a read of a branch before it was recorded; costs no call."""
@@ -221,7 +220,7 @@ _RULES = text("""
 
 
 def _read_history(uow_factory: UnitOfWorkFactory, branch: PushedBranch) -> _History:
-    with uow_factory.open(Caller(branch.organization_id, SYSTEM, "system")) as uow:
+    with uow_factory.open(system_caller(branch.organization_id)) as uow:
         values = {
             "organization": branch.organization_id,
             "branch": branch.id,

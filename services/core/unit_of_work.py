@@ -93,6 +93,11 @@ GITHUB_CALLER = Caller(None, CODE_HOST, "code_host")
 """The service on behalf of GitHub: events that a webhook or a comparison reported."""
 
 
+def system_caller(organization_id: str) -> Caller:
+    """Return the service itself, in an organisation."""
+    return Caller(organization_id, SYSTEM, "system")
+
+
 @dataclass(slots=True)
 class UnitOfWork:
     """One transaction, with the caller and the time of the request."""

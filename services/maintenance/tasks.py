@@ -13,10 +13,9 @@ from sqlalchemy import Row, func, select, tuple_
 
 from models.freezes import Freeze
 from models.schedules import Occurrence
-from rules.access.permissions import SYSTEM
 from rules.freezes.limits import FreezeLimits
 from services.core.batch import acquire_periodic, for_each_due, for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory, system_caller
 from services.enforcement_status.frozen_branch_requests import request_stops_while_paused
 from services.enforcement_status.probe_requests import schedule_probes_of_frozen
 from services.freezes.completion import next_in_force, record_enforcement, repair_releases
@@ -68,7 +67,7 @@ def _over(uow_factory: UnitOfWorkFactory, after: _OverFreeze | None) -> list[_Ov
 
 
 def _end_one(uow_factory: UnitOfWorkFactory, over: _OverFreeze) -> bool:
-    with uow_factory.open(Caller(over.organization_id, SYSTEM, "system")) as uow:
+    with uow_factory.open(system_caller(over.organization_id)) as uow:
         return expire_freeze(uow, over.id)
 
 
@@ -85,7 +84,7 @@ def cover_remaining(uow_factory: UnitOfWorkFactory) -> None:
 
 def _cover_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
     freeze_id, organization_id = row
-    with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
+    with uow_factory.open(system_caller(organization_id)) as uow:
         return add_remaining_targets(uow, freeze_id, max_targets=uow.ports[FreezeLimits].max_targets)
 
 

@@ -21,7 +21,7 @@ from rules.access.permissions import SYSTEM
 from rules.notifications.kinds import UPCOMING
 from rules.time.instants import format_instant
 from services.core.batch import for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
 from services.events.event import Event
 from services.freezes.scope_names import named_scopes
 from services.notifications.dispatch import CHANNELS, DURABLE_COMMIT
@@ -83,7 +83,7 @@ def seconds_to_next(uow_factory: UnitOfWorkFactory) -> float | None:
 
 def _announce_to(uow_factory: UnitOfWorkFactory, destination_id: str, organization_id: str) -> bool:
     """Announce to one destination what is due, with one event for each number of minutes; False if another does."""
-    with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
+    with uow_factory.open(system_caller(organization_id)) as uow:
         locking = select(NotificationDestination).where(NotificationDestination.id == destination_id)
         destination = uow.session.scalar(locking.with_for_update(key_share=True, skip_locked=True))
         if destination is None:

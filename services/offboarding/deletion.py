@@ -14,11 +14,10 @@ from sqlalchemy import select, text
 
 from models.freezes import IN_FORCE, Freeze
 from models.organizations import Organization, Withdrawal
-from rules.access.permissions import SYSTEM
 from rules.errors import Detail, ServiceError
 from services.billing.stripe_requests import customer_of, request_sync
 from services.core.authorization_locks import wait_for_writes
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
 from services.freezes.end import audit_end, end, lock_covered_branches
 from services.mail.outbox import enqueue_mail
 from services.organizations.members import owner_addresses
@@ -133,7 +132,7 @@ def end_leftovers(uow_factory: UnitOfWorkFactory) -> int:
     with uow_factory.open(SYSTEM_CALLER) as uow:
         organizations = uow.session.scalars(_WITH_LEFTOVERS, {"now": uow.now, "limit": MAX_ORGANIZATIONS}).all()
     for organization_id in organizations:
-        with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
+        with uow_factory.open(system_caller(organization_id)) as uow:
             end_all(uow, uow.session.get_one(Organization, organization_id))
     return len(organizations)
 

@@ -12,8 +12,7 @@ from sqlalchemy import select
 
 from integrations.github import CALL_DEADLINE_SECONDS, GitHub
 from models.organizations import Organization, Withdrawal
-from rules.access.permissions import SYSTEM
-from services.core.unit_of_work import Caller, UnitOfWorkFactory
+from services.core.unit_of_work import Caller, UnitOfWorkFactory, system_caller
 from services.core.work_queue import Lease, LeaseLostError, RetryPolicy, WorkQueue
 from services.enforcement.ruleset_removal import Remaining, withdraw
 from services.github_access.backoff import backoff
@@ -41,7 +40,7 @@ def withdraw_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
 
 
 def _withdraw(uow_factory: UnitOfWorkFactory, github: GitHub, lease: Lease) -> None:
-    caller = Caller(lease.row.organization_id, SYSTEM, "system")
+    caller = system_caller(lease.row.organization_id)
     try:
         left = withdraw(uow_factory, github, caller, lease)
     except WithheldError as error:

@@ -10,12 +10,11 @@ from sqlalchemy import Row, select, text, update
 from models.organizations import Organization
 from models.outgoing_webhooks import WebhookEndpoint
 from rules import web_addresses
-from rules.access.permissions import SYSTEM
 from rules.outgoing_webhooks.addresses import origin_of
 from rules.outgoing_webhooks.retries import MAX_FAILING, failing_since, retry_at
 from rules.web_addresses import WebOrigin
 from services.alerts.alerts import Alert, open_alert
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
 from services.core.work_queue import Lease
 from services.mail.outbox import enqueue_mail
 from services.organizations.members import administrator_addresses
@@ -62,7 +61,7 @@ def record(uow_factory: UnitOfWorkFactory, outcomes: Sequence[tuple[Attempt, Out
             _record_deliveries(uow, sorted(delivered, key=lambda each: each[0].message.id))
     for attempt, outcome in outcomes:
         if outcome.error_code is not None:
-            with uow_factory.open(Caller(attempt.message.organization_id, SYSTEM, "system")) as uow:
+            with uow_factory.open(system_caller(attempt.message.organization_id)) as uow:
                 _record_failure(uow, attempt, outcome)
 
 

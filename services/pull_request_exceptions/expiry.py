@@ -15,10 +15,9 @@ from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
 from models.queries import NOW, freezes_of_exceptions, is_one_of
-from rules.access.permissions import SYSTEM
 from services.core.batch import for_each_isolated
 from services.core.savepoints import in_savepoint
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
 from services.pull_request_exceptions.changes import (
     REVOKED_BY_PUSH,
     expire_row,
@@ -77,7 +76,7 @@ def find_expired_or_stale(uow: UnitOfWork) -> Collection[tuple[str, str]]:
 
 
 def _try_end_on_branch(uow_factory: UnitOfWorkFactory, organization_id: str, branch_id: str) -> int:
-    caller = Caller(organization_id, SYSTEM, "system")
+    caller = system_caller(organization_id)
     try:
         with uow_factory.open(caller) as uow:
             return end_on_branch(uow, branch_id)

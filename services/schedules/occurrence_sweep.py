@@ -7,9 +7,8 @@ from sqlalchemy import ColumnElement, Row, and_, select
 
 from models.organizations import Organization
 from models.schedules import Occurrence
-from rules.access.permissions import SYSTEM
 from services.core.batch import for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
 
 MAX_PROCESSED = 200
 
@@ -32,7 +31,7 @@ def for_each(
 
     def act_on(row: Row[str, str]) -> bool:
         occurrence_id, organization_id = row
-        with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
+        with uow_factory.open(system_caller(organization_id)) as uow:
             return act(uow, occurrence_id)
 
     return for_each_isolated(found, act_on)

@@ -12,10 +12,9 @@ from sqlalchemy import not_, or_, select, text
 
 from models.organizations import Organization
 from models.schedules import COMPARED, Schedule
-from rules.access.permissions import SYSTEM
 from services.alerts.alerts import Alert, open_alert, resolve_alert
 from services.core.batch import for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
 from services.schedules import alerts
 from services.schedules.overlaps import Overlaps, format_minute, overlaps_of
 
@@ -54,7 +53,7 @@ def find_overlaps(uow_factory: UnitOfWorkFactory) -> int:
 
 
 def _compare_one(uow_factory: UnitOfWorkFactory, schedule_id: str, organization_id: str) -> bool:
-    with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
+    with uow_factory.open(system_caller(organization_id)) as uow:
         schedule = uow.session.get_one(Schedule, schedule_id)
         found = overlaps_of(uow, schedule, Schedule.id < schedule.id, not_(Schedule.allow_overlap))
         if found.count:

@@ -24,11 +24,10 @@ from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
 
 from models.organizations import Organization
 from models.schedules import Occurrence, Schedule
-from rules.access.permissions import SYSTEM
 from rules.time.wall_clock import Interval, local_time
 from rules.time.zones import DATA_VERSION
 from services.core.batch import for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
 from services.schedules import alerts
 from services.schedules.cancelled_windows import record_cancelled
 from services.schedules.later_occurrences import later_occurrence, occurrence_id, window_at
@@ -273,7 +272,7 @@ def extend_plans(uow_factory: UnitOfWorkFactory) -> int:
 
 def _extend_one(uow_factory: UnitOfWorkFactory, schedule_id: str, organization_id: str) -> bool:
     """Plan one schedule, unless it is locked by an edit, which plans it; audit changes by new time zone data."""
-    with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
+    with uow_factory.open(system_caller(organization_id)) as uow:
         locking = select(Schedule).where(Schedule.id == schedule_id, Schedule.is_running)
         schedule = uow.session.scalar(locking.with_for_update(key_share=True, skip_locked=True))
         if schedule is None:

@@ -12,11 +12,10 @@ from sqlalchemy import ColumnElement, Row, and_, func, select, union
 from models.attention import AttentionItem
 from models.freezes import Freeze
 from models.schedules import Occurrence, Schedule
-from rules.access.permissions import SYSTEM
 from rules.freezes.scope import FreezableBranch
 from services.alerts.alerts import open_alert, resolve_alert
 from services.core.batch import acquire_periodic, for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
 from services.enforcement_status.probe_requests import schedule_probes
 from services.freezes.scopes import resolve
 from services.schedules import alerts
@@ -72,7 +71,7 @@ def compare_windows(uow_factory: UnitOfWorkFactory) -> bool:
 
 def _compare_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
     occurrence_id, organization_id = row
-    with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
+    with uow_factory.open(system_caller(organization_id)) as uow:
         compare(uow, occurrence_id)
     return True
 

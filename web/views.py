@@ -11,7 +11,10 @@ from web.resuming import KEPT, RESUME, read_kept, refilled
 
 
 class PageView(MethodView):
-    """One page: `get` shows it and changes nothing; `post`, where it has forms, does what they are for."""
+    """One page: `get` shows it and changes nothing; `post`, where it has forms, does what they are for.
+
+    Where a form is refused, most show the page again by `get`, with the error and what was entered.
+    """
 
     init_every_request: ClassVar[bool] = False
     path: ClassVar[str]

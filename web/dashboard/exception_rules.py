@@ -28,7 +28,6 @@ from web.dashboard.exception_rule_fields import (
 from web.dashboard.page import Change, DashboardPage, next_state, redirect_with_notice, state_of
 from web.dashboard.rule_uses import last_weeks, pulls_by_day, uses_by_day
 from web.dashboard.scopes import FIND, offer
-from web.instants import instant_in_zone
 from web.operations import Call, OperationError
 
 _SENT = (*FIELDS, FIND, "do", "shown")
@@ -169,31 +168,8 @@ class ExceptionRulePage(RuleForm):
         "disabled": "The rule is off. What it let in is blocked again.",
     }
 
-    def get(self, item_id: str) -> Response:
+    def get(self, item_id: str, error: OperationError | None = None, preview: Any = None) -> Response:
         """Show the rule."""
-        return self._show(item_id)
-
-    def post(self, item_id: str) -> Response:
-        """Do what the button says."""
-        given, params = self.context.form_fields("do", "shown"), {"ruleId": item_id}
-        do = given["do"]
-        try:
-            if do == "delete":
-                self.change(Change("get_exception_rule", "delete_exception_rule", _STATE, params), None, given["shown"])
-                return redirect_with_notice(web_addresses.EXCEPTION_RULES, "deleted")
-            if do in {"enable", "disable"}:
-                calls = Change("get_exception_rule", "update_exception_rule", _STATE, params)
-                self.change(calls, {"enabled": do == "enable"}, given["shown"])
-                return redirect_with_notice(address_of(self.path, item_id), f"{do}d")
-            if do == "preview":
-                [rule] = self.read(Call("get_exception_rule", params))
-                return self._show(item_id, preview=self.preview(rule))
-        except OperationError as error:
-            stale = error.status == 412
-            return self._show(item_id, OperationError(412, error.code, _CHANGED) if stale else error)
-        raise unknown_button()
-
-    def _show(self, item_id: str, error: OperationError | None = None, preview: Any = None) -> Response:
         rule, uses = self.read(
             Call("get_exception_rule", {"ruleId": item_id}),
             Call("list_exceptions", query={"limit": 100, "ruleId": item_id}),
@@ -212,13 +188,38 @@ class ExceptionRulePage(RuleForm):
         }
         return self.show_form("exception_rule.html", error, {}, **values)
 
+    def post(self, item_id: str) -> Response:
+        """Do what the button says."""
+        given, params = self.context.form_fields("do", "shown"), {"ruleId": item_id}
+        do = given["do"]
+        try:
+            if do == "delete":
+                self.change(Change("get_exception_rule", "delete_exception_rule", _STATE, params), None, given["shown"])
+                return redirect_with_notice(web_addresses.EXCEPTION_RULES, "deleted")
+            if do in {"enable", "disable"}:
+                calls = Change("get_exception_rule", "update_exception_rule", _STATE, params)
+                self.change(calls, {"enabled": do == "enable"}, given["shown"])
+                return redirect_with_notice(address_of(self.path, item_id), f"{do}d")
+            if do == "preview":
+                [rule] = self.read(Call("get_exception_rule", params))
+                return self.get(item_id, preview=self.preview(rule))
+        except OperationError as error:
+            stale = error.status == 412
+            return self.get(item_id, OperationError(412, error.code, _CHANGED) if stale else error)
+        raise unknown_button()
+
     def _uses(self, listed: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the page shows of the newest exceptions of the rule, in the zone of the organisation."""
         timezone = g.member.settings["timezone"]
         uses = uses_by_day(listed["data"], timezone)
-        today = instant_in_zone(self.context.clock(), timezone).date()
         more = listed["nextCursor"] is not None
-        return {"uses": uses, "pulls": pulls_by_day(uses), "weeks": last_weeks(today), "zone": timezone, "more": more}
+        return {
+            "uses": uses,
+            "pulls": pulls_by_day(uses),
+            "weeks": last_weeks(self.today()),
+            "zone": timezone,
+            "more": more,
+        }
 
 
 def words_of(allow: Allow) -> list[Any]:

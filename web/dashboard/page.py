@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlencode
 
@@ -10,6 +11,7 @@ import orjson
 from flask import Response, g, request
 
 from web.context import INVALID_SESSION, Content, SignInRequiredError, redirect_to
+from web.instants import instant_in_zone
 from web.linked_organization import address_to_return_to, require_linked_organization
 from web.notices import leave_notice, take_notice
 from web.operations import Call, OperationError
@@ -77,6 +79,10 @@ class DashboardPage(PageView):
             "frame_overview": None if isinstance(overview, OperationError) else overview,
         }
         return [_checked(answer) for answer in ((overview, *others) if own else others)]
+
+    def today(self) -> date:
+        """Return the present day in the time zone of the organisation, after `read`."""
+        return instant_in_zone(self.context.clock(), g.member.settings["timezone"]).date()
 
     def read_part(self, *calls: Call) -> list[Content]:
         """Return what operations answer, for a part of a page that is read again and again: it has no frame."""

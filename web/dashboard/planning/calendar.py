@@ -52,7 +52,7 @@ class Calendar(DashboardPage):
         given = filters(*_FILTERS)
         self.read()
         timezone = g.member.settings["timezone"]
-        today = instant_in_zone(self.context.clock(), timezone).date()
+        today = self.today()
         wanted = request.args.get("month", "")
         month = date.fromisoformat(f"{wanted if MONTH.fullmatch(wanted) else f'{today:%Y-%m}'}-01")
         first, end = bounds_of(month)
@@ -84,7 +84,7 @@ class Calendar(DashboardPage):
         year = int(request.args["year"])
         first, end = date(year, 1, 1), date(year + 1, 1, 1)
         [busy] = self.read_part(_busy_days(first, end, timezone, given))
-        today = instant_in_zone(self.context.clock(), timezone).date()
+        today = self.today()
         months = [date(year, number, 1) for number in range(1, 13)]
         return self.show(
             "planning/year.html",

@@ -13,7 +13,6 @@ from web.dashboard.planning.words import describe_days, describe_window
 from web.dashboard.scopes import FIND, offer, scope_of
 from web.fields import split_list, to_number
 from web.forms import MAX_FILE_BYTES
-from web.instants import instant_in_zone
 from web.operations import OperationError
 
 LABELS = {
@@ -62,7 +61,7 @@ class Import(DashboardPage):
         """Show the form."""
         self.read()
         timezone = g.member.settings["timezone"]
-        year = instant_in_zone(self.context.clock(), timezone).year
+        year = self.today().year
         values = {
             "format": "holidays" if request.args.get("from") == "holidays" else "ics",
             "scope": "organization",

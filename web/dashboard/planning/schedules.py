@@ -25,7 +25,7 @@ from web.dashboard.planning.forms import (
 )
 from web.dashboard.planning.words import WEEKDAYS, describe_days, describe_terms, describe_window
 from web.dashboard.scopes import FIND, offer
-from web.instants import MONTHS, instant_in_zone, read_instant
+from web.instants import MONTHS, read_instant
 from web.operations import Call, OperationError
 from web.problems import problems_of
 
@@ -77,8 +77,7 @@ class NewSchedule(DashboardPage):
         """Show the empty form."""
         [entitlements] = self.read(Call("get_entitlements"))
         timezone = g.member.settings["timezone"]
-        today = instant_in_zone(self.context.clock(), timezone).date().isoformat()
-        values = {**new_values(timezone, today), **filters("repository", "branch")}
+        values = {**new_values(timezone, self.today().isoformat()), **filters("repository", "branch")}
         if "branch" in request.args:
             values["scope"] = "branch"
         form = _form(values) | offer(self, values)
@@ -143,9 +142,34 @@ class SchedulePage(DashboardPage):
         "ended": "The freezes of the schedule have ended.",
     }
 
-    def get(self, item_id: str) -> Response:
+    def get(
+        self, item_id: str, error: OperationError | None = None, given: Mapping[str, str] | None = None
+    ) -> Response:
         """Show the schedule."""
-        return self._show(item_id)
+        params, now = {"scheduleId": item_id}, self.context.clock()
+        wanted = request.args.get("windows", "")
+        limit = min(int(wanted), MAX_WINDOWS) if wanted.isascii() and wanted.isdecimal() and wanted != "0" else WINDOWS
+        past: dict[str, str | int] = {"scheduleId": item_id, "limit": 100}
+        past |= {"from": (now - _PAST).isoformat(), "to": now.isoformat()}
+        schedule, preview, lately, freezes = self.read(
+            Call("get_schedule", params),
+            Call("preview_schedule", params, {"limit": limit}),
+            Call("list_occurrences", query=past),
+            Call("list_freezes", query={"scheduleId": item_id, "state": "in_force", "limit": 1}),
+        )
+        following = schedule["nextOccurrence"]
+        values: dict[str, Any] = {
+            "schedule": schedule,
+            "terms": describe_terms(schedule),
+            "scope": describe_scope(schedule["scope"]),
+            "preview": preview,
+            "freeze": next(iter(freezes["data"]), None),
+            "lately": [each for each in reversed(lately["data"]) if each["state"] != "planned"][:WINDOWS],
+            "more": limit < MAX_WINDOWS and len(preview["occurrences"]) == limit,
+            "needs_end": following is not None and datetime.fromisoformat(following["startsAt"]) > now + _SOON,
+            "given": given or {},
+        }
+        return self.show_form("planning/schedule.html", error, {"ends_at": "End"}, **values)
 
     def post(self, item_id: str) -> Response:
         """Do what the button says."""
@@ -154,7 +178,7 @@ class SchedulePage(DashboardPage):
         try:
             notice = self._perform(given, params)
         except OperationError as error:
-            return self._show(item_id, error, given)
+            return self.get(item_id, error, given)
         if notice == "deleted":
             return redirect_with_notice(web_addresses.SCHEDULES, notice)
         return redirect_with_notice(address_of(self.path, item_id), notice)
@@ -193,34 +217,6 @@ class SchedulePage(DashboardPage):
             return read_instant(text, schedule["timezone"])
         except ValueError:
             return text
-
-    def _show(
-        self, item_id: str, error: OperationError | None = None, given: Mapping[str, str] | None = None
-    ) -> Response:
-        params, now = {"scheduleId": item_id}, self.context.clock()
-        wanted = request.args.get("windows", "")
-        limit = min(int(wanted), MAX_WINDOWS) if wanted.isascii() and wanted.isdecimal() and wanted != "0" else WINDOWS
-        past: dict[str, str | int] = {"scheduleId": item_id, "limit": 100}
-        past |= {"from": (now - _PAST).isoformat(), "to": now.isoformat()}
-        schedule, preview, lately, freezes = self.read(
-            Call("get_schedule", params),
-            Call("preview_schedule", params, {"limit": limit}),
-            Call("list_occurrences", query=past),
-            Call("list_freezes", query={"scheduleId": item_id, "state": "in_force", "limit": 1}),
-        )
-        following = schedule["nextOccurrence"]
-        values: dict[str, Any] = {
-            "schedule": schedule,
-            "terms": describe_terms(schedule),
-            "scope": describe_scope(schedule["scope"]),
-            "preview": preview,
-            "freeze": next(iter(freezes["data"]), None),
-            "lately": [each for each in reversed(lately["data"]) if each["state"] != "planned"][:WINDOWS],
-            "more": limit < MAX_WINDOWS and len(preview["occurrences"]) == limit,
-            "needs_end": following is not None and datetime.fromisoformat(following["startsAt"]) > now + _SOON,
-            "given": given or {},
-        }
-        return self.show_form("planning/schedule.html", error, {"ends_at": "End"}, **values)
 
 
 class EditSchedule(DashboardPage):

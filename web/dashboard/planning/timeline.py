@@ -45,7 +45,7 @@ class Timeline(DashboardPage):
         kept = {**given, **_AS_LIST} if listed else given
         self.read()
         timezone = g.member.settings["timezone"]
-        today = instant_in_zone(self.context.clock(), timezone).date()
+        today = self.today()
         first, days = _first_day(today), _length()
         midnight = instant_in_zone(datetime.combine(first, time(), UTC), timezone)
         shown = Range(datetime.combine(first, time(), midnight.tzinfo).astimezone(UTC), days)

@@ -49,9 +49,14 @@ class BranchPage(DashboardPage):
         "saved": "The setting is saved.",
     }
 
-    def get(self, item_id: str) -> Response:
+    def get(self, item_id: str, error: OperationError | None = None) -> Response:
         """Show the branch."""
-        return self._show(item_id)
+        params = {"branchId": item_id}
+        branch, found, state = self.read(
+            Call("get_branch", params), Call("get_branch_enforcement", params), Call("get_freeze_state", query=params)
+        )
+        values = {"branch": branch, "freezes": state["freezes"], **doctor_of(found), **self._snippets(params)}
+        return self.show_form("repositories/branch.html", error, {}, **values)
 
     def post(self, item_id: str) -> Response:
         """Do what the button says."""
@@ -73,18 +78,10 @@ class BranchPage(DashboardPage):
                 raise unknown_button()
             self.context.call("unwatch_branch", path_params=params)
         except OperationError as error:
-            return self._show(item_id, error)
+            return self.get(item_id, error)
         back = given["repository_id"]
         page = address_of(web_addresses.REPOSITORY, back) if back else web_addresses.REPOSITORIES
         return redirect_with_notice(page, "unwatched")
-
-    def _show(self, item_id: str, error: OperationError | None = None) -> Response:
-        params = {"branchId": item_id}
-        branch, found, state = self.read(
-            Call("get_branch", params), Call("get_branch_enforcement", params), Call("get_freeze_state", query=params)
-        )
-        values = {"branch": branch, "freezes": state["freezes"], **doctor_of(found), **self._snippets(params)}
-        return self.show_form("repositories/branch.html", error, {}, **values)
 
     def _snippets(self, params: Mapping[str, str]) -> dict[str, Any]:
         """Return the snippets by what they are for, or why there are none now."""

@@ -44,42 +44,8 @@ class Repositories(DashboardPage):
         "syncing": "The list of repositories is being read from GitHub; reload the page in a moment.",
     }
 
-    def get(self) -> Response:
+    def get(self, error: OperationError | None = None) -> Response:
         """Show one page of the list."""
-        return self._show()
-
-    def post(self) -> Response:
-        """Enable or disable repositories, or read the list from GitHub again."""
-        given = self.context.form_fields("do")
-        chosen = request.form.getlist("repository")[:_CHOICES]
-        try:
-            if given["do"] == "sync":
-                self.context.call("sync_repositories")
-                return redirect_with_notice(self.path, "syncing")
-            if given["do"] == "enable_all":
-                return self._enable_batch()
-            if given["do"] not in {"enable", "disable"}:
-                raise unknown_button()
-            self.context.call(f"{given['do']}_repositories", body={"repositories": chosen})
-        except OperationError as error:
-            return self._show(error)
-        return redirect_with_notice(self.path, f"{given['do']}d", **filters("q", "state"))
-
-    def _enable_batch(self) -> Response:
-        """Enable the next repositories that match; where more follow, a page whose form goes on with them."""
-        given = self.context.form_fields("after", "done")
-        q = filters("q").get("q", "")
-        matching, after = self._matching(q, _DISABLED, _BATCH, _MAX_PAGES, given["after"])
-        if matching:
-            self.context.call("enable_repositories", body={"repositories": [each["id"] for each in matching]})
-        if after is None:
-            return redirect_with_notice(self.path, "enabled", **filters("q"))
-        self.read()
-        done = to_number(given["done"] or "0")
-        enabled = (done if isinstance(done, int) else 0) + len(matching)
-        return self.show("repositories/enabling.html", enabled=enabled, after=after, q=q)
-
-    def _show(self, error: OperationError | None = None) -> Response:
         given = filters("q", "state", "cursor")
         [installation] = self.read(Call("get_installation_status"))
         query: dict[str, str | int] = {}
@@ -100,6 +66,37 @@ class Repositories(DashboardPage):
             "none_enabled": not any(each["enabled"] for each in rows),
         }
         return self.show_form("repositories/repositories.html", error, _LABELS, **values)
+
+    def post(self) -> Response:
+        """Enable or disable repositories, or read the list from GitHub again."""
+        given = self.context.form_fields("do")
+        chosen = request.form.getlist("repository")[:_CHOICES]
+        try:
+            if given["do"] == "sync":
+                self.context.call("sync_repositories")
+                return redirect_with_notice(self.path, "syncing")
+            if given["do"] == "enable_all":
+                return self._enable_batch()
+            if given["do"] not in {"enable", "disable"}:
+                raise unknown_button()
+            self.context.call(f"{given['do']}_repositories", body={"repositories": chosen})
+        except OperationError as error:
+            return self.get(error)
+        return redirect_with_notice(self.path, f"{given['do']}d", **filters("q", "state"))
+
+    def _enable_batch(self) -> Response:
+        """Enable the next repositories that match; where more follow, a page whose form goes on with them."""
+        given = self.context.form_fields("after", "done")
+        q = filters("q").get("q", "")
+        matching, after = self._matching(q, _DISABLED, _BATCH, _MAX_PAGES, given["after"])
+        if matching:
+            self.context.call("enable_repositories", body={"repositories": [each["id"] for each in matching]})
+        if after is None:
+            return redirect_with_notice(self.path, "enabled", **filters("q"))
+        self.read()
+        done = to_number(given["done"] or "0")
+        enabled = (done if isinstance(done, int) else 0) + len(matching)
+        return self.show("repositories/enabling.html", enabled=enabled, after=after, q=q)
 
     def _rows(self, given: Mapping[str, str], query: Mapping[str, str | int]) -> tuple[Sequence[Row], int, str | None]:
         """Return the rows of a page, how many more match a pattern, and the cursor of the next page."""
@@ -156,9 +153,24 @@ class RepositoryPage(DashboardPage):
         "patterns": "The patterns are saved; the branches that they match are watched.",
     }
 
-    def get(self, item_id: str) -> Response:
+    def get(
+        self, item_id: str, error: OperationError | None = None, given: Mapping[str, str] | None = None
+    ) -> Response:
         """Show the repository."""
-        return self._show(item_id)
+        params = {"repoId": item_id}
+        [repository, branches] = self.read(
+            Call("get_repository", params),
+            Call("list_repository_branches", params, {"limit": 100, **filters("cursor")}),
+        )
+        values = {
+            "repository": repository,
+            "shown": next_state(state_of(repository, "settings"), given, error),
+            "branches": branches["data"],
+            "next_cursor": branches["nextCursor"],
+            "remote": self._remote_branches(params) if repository["enabled"] and self.may("watch_branch") else (),
+            "given": given or {},
+        }
+        return self.show_form("repositories/repository.html", error, _LABELS, **values)
 
     def post(self, item_id: str) -> Response:
         """Do what the button says."""
@@ -166,7 +178,7 @@ class RepositoryPage(DashboardPage):
         try:
             notice = self._perform(item_id, given)
         except OperationError as error:
-            return self._show(item_id, _at_fields(error), given)
+            return self.get(item_id, _at_fields(error), given)
         return redirect_with_notice(address_of(self.path, item_id), notice)
 
     def _perform(self, item_id: str, given: Mapping[str, str]) -> str:
@@ -184,24 +196,6 @@ class RepositoryPage(DashboardPage):
             self.change(calls, {"settings": {"autoWatch": patterns}}, given["shown"])
             return "patterns"
         raise unknown_button()
-
-    def _show(
-        self, item_id: str, error: OperationError | None = None, given: Mapping[str, str] | None = None
-    ) -> Response:
-        params = {"repoId": item_id}
-        [repository, branches] = self.read(
-            Call("get_repository", params),
-            Call("list_repository_branches", params, {"limit": 100, **filters("cursor")}),
-        )
-        values = {
-            "repository": repository,
-            "shown": next_state(state_of(repository, "settings"), given, error),
-            "branches": branches["data"],
-            "next_cursor": branches["nextCursor"],
-            "remote": self._remote_branches(params) if repository["enabled"] and self.may("watch_branch") else (),
-            "given": given or {},
-        }
-        return self.show_form("repositories/repository.html", error, _LABELS, **values)
 
     def _remote_branches(self, params: Mapping[str, str]) -> Sequence[str]:
         """Return branches of the repository that are not watched, or none if GitHub does not list them now."""

@@ -25,41 +25,8 @@ class ApiKeys(DashboardPage):
     section = web_addresses.SETTINGS
     notices = {"revoked": "The key has been revoked."}
 
-    def get(self) -> Response:
+    def get(self, error: OperationError | None = None, given: Mapping[str, str] | None = None) -> Response:
         """Show the keys."""
-        return self._show()
-
-    def post(self) -> Response:
-        """Create a key, give one a new secret, or revoke one."""
-        given = self.context.form_fields("do", "name", "expires", "agent", "api_key_id", "grace")
-        params = {"apiKeyId": given["api_key_id"]}
-        try:
-            if given["do"] == "revoke":
-                self.context.call("revoke_api_key", path_params=params)
-                return redirect_with_notice(self.path, "revoked")
-            if given["do"] == "create":
-                created = self.context.call("create_api_key", body=self._body(given)).content
-            elif given["do"] == "rotate":
-                body = {"graceSeconds": int(given["grace"])} if given["grace"] in dict(GRACES) else {}
-                created = self.context.call("rotate_api_key", path_params=params, body=body).content
-            else:
-                raise unknown_button()
-        except OperationError as error:
-            return self._show(error, given)
-        self.read()
-        return self.show("settings/api_key_secret.html", created=created)
-
-    def _body(self, given: Mapping[str, str]) -> dict[str, Any]:
-        days = given["expires"]
-        if days not in dict(EXPIRIES):  # an expiry that cannot be read must not become a key that never expires
-            raise missing_field("expires", "Choose when the key expires.")
-        expires_at = (self.context.clock() + timedelta(days=int(days))).isoformat() if days else None
-        body: dict[str, Any] = {"scopes": request.form.getlist("scope"), "expiresAt": expires_at}
-        if given["agent"]:
-            body["agent"] = True
-        return {"name": given["name"], **body} if given["name"] else body
-
-    def _show(self, error: OperationError | None = None, given: Mapping[str, str] | None = None) -> Response:
         state = filters("state").get("state", "active")
         wanted = {} if state == "all" else {"state": state}
         keys, scopes = self.read(
@@ -77,3 +44,33 @@ class ApiKeys(DashboardPage):
             "given": given or {"expires": "90"},
         }
         return self.show_form("settings/api_keys.html", error, _LABELS, **values)
+
+    def post(self) -> Response:
+        """Create a key, give one a new secret, or revoke one."""
+        given = self.context.form_fields("do", "name", "expires", "agent", "api_key_id", "grace")
+        params = {"apiKeyId": given["api_key_id"]}
+        try:
+            if given["do"] == "revoke":
+                self.context.call("revoke_api_key", path_params=params)
+                return redirect_with_notice(self.path, "revoked")
+            if given["do"] == "create":
+                created = self.context.call("create_api_key", body=self._body(given)).content
+            elif given["do"] == "rotate":
+                body = {"graceSeconds": int(given["grace"])} if given["grace"] in dict(GRACES) else {}
+                created = self.context.call("rotate_api_key", path_params=params, body=body).content
+            else:
+                raise unknown_button()
+        except OperationError as error:
+            return self.get(error, given)
+        self.read()
+        return self.show("settings/api_key_secret.html", created=created)
+
+    def _body(self, given: Mapping[str, str]) -> dict[str, Any]:
+        days = given["expires"]
+        if days not in dict(EXPIRIES):  # an expiry that cannot be read must not become a key that never expires
+            raise missing_field("expires", "Choose when the key expires.")
+        expires_at = (self.context.clock() + timedelta(days=int(days))).isoformat() if days else None
+        body: dict[str, Any] = {"scopes": request.form.getlist("scope"), "expiresAt": expires_at}
+        if given["agent"]:
+            body["agent"] = True
+        return {"name": given["name"], **body} if given["name"] else body

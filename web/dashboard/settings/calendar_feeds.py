@@ -20,9 +20,26 @@ class CalendarFeeds(DashboardPage):
     section = web_addresses.SETTINGS
     notices = {"revoked": "The feed has ended."}
 
-    def get(self) -> Response:
+    def get(
+        self,
+        error: OperationError | None = None,
+        given: Mapping[str, str] | None = None,
+        created: Mapping[str, Any] | None = None,
+    ) -> Response:
         """Show the feeds."""
-        return self._show()
+        feeds, schedules = self.read(
+            Call("list_calendar_feeds", query={"limit": 50, **filters("cursor")}),
+            Call("list_schedules", query={"limit": 100}),
+        )
+        values: dict[str, Any] = {
+            "feeds": feeds["data"],
+            "next_cursor": feeds["nextCursor"],
+            "schedules": [(each["id"], each["name"]) for each in schedules["data"]],
+            "given": given or {},
+            "created": created,
+            "own": g.member.id,
+        }
+        return self.show_form("settings/calendar_feeds.html", error, _LABELS, **values)
 
     def post(self) -> Response:
         """Create a feed, whose address is shown once, or end one."""
@@ -37,25 +54,5 @@ class CalendarFeeds(DashboardPage):
             body = {key: given[name] for name, key in names.items() if given[name]}
             created = self.context.call("create_calendar_feed", body=body).content
         except OperationError as error:
-            return self._show(error, given)
-        return self._show(created=created)
-
-    def _show(
-        self,
-        error: OperationError | None = None,
-        given: Mapping[str, str] | None = None,
-        created: Mapping[str, Any] | None = None,
-    ) -> Response:
-        feeds, schedules = self.read(
-            Call("list_calendar_feeds", query={"limit": 50, **filters("cursor")}),
-            Call("list_schedules", query={"limit": 100}),
-        )
-        values: dict[str, Any] = {
-            "feeds": feeds["data"],
-            "next_cursor": feeds["nextCursor"],
-            "schedules": [(each["id"], each["name"]) for each in schedules["data"]],
-            "given": given or {},
-            "created": created,
-            "own": g.member.id,
-        }
-        return self.show_form("settings/calendar_feeds.html", error, _LABELS, **values)
+            return self.get(error, given)
+        return self.get(created=created)

@@ -28,9 +28,28 @@ class Members(DashboardPage):
     section = web_addresses.SETTINGS
     notices = _NOTICES
 
-    def get(self) -> Response:
+    def get(
+        self,
+        error: OperationError | None = None,
+        given: Mapping[str, str] | None = None,
+        link: Mapping[str, Any] | None = None,
+    ) -> Response:
         """Show the members, and the invitations that wait."""
-        return self._show()
+        members, invitations = self.read(
+            Call("list_members", query={"limit": 100, **filters("cursor")}),
+            Call("list_invitations", query={"limit": 100, "state": "pending"}),
+        )
+        values: dict[str, Any] = {
+            "members": members["data"],
+            "next_cursor": members["nextCursor"],
+            "invitations": invitations["data"],
+            "roles": [role for role in ROLES if role != "owner" or g.member.role == "owner"],
+            "describe_role": describe_role,
+            "all_roles": ROLES,
+            "given": given or {},
+            "link": link,
+        }
+        return self.show_form("settings/members.html", error, _LABELS, **values)
 
     def post(self) -> Response:
         """Do what the button says."""
@@ -43,8 +62,8 @@ class Members(DashboardPage):
             else:
                 return redirect_with_notice(self.path, self._perform(given))
         except OperationError as error:
-            return self._show(error, given)
-        return self._show(link=link)
+            return self.get(error, given)
+        return self.get(link=link)
 
     def _perform(self, given: Mapping[str, str]) -> str:
         """Return the name of the notice of what was done. Raise OperationError."""
@@ -62,25 +81,3 @@ class Members(DashboardPage):
             call("remove_member", path_params={"userId": given["user_id"]})
             return "removed"
         raise unknown_button()
-
-    def _show(
-        self,
-        error: OperationError | None = None,
-        given: Mapping[str, str] | None = None,
-        link: Mapping[str, Any] | None = None,
-    ) -> Response:
-        members, invitations = self.read(
-            Call("list_members", query={"limit": 100, **filters("cursor")}),
-            Call("list_invitations", query={"limit": 100, "state": "pending"}),
-        )
-        values: dict[str, Any] = {
-            "members": members["data"],
-            "next_cursor": members["nextCursor"],
-            "invitations": invitations["data"],
-            "roles": [role for role in ROLES if role != "owner" or g.member.role == "owner"],
-            "describe_role": describe_role,
-            "all_roles": ROLES,
-            "given": given or {},
-            "link": link,
-        }
-        return self.show_form("settings/members.html", error, _LABELS, **values)

@@ -21,9 +21,16 @@ class Notifications(DashboardPage):
     section = web_addresses.SETTINGS
     notices = {"saved": "Your choice is saved."}
 
-    def get(self) -> Response:
+    def get(self, error: OperationError | None = None, given: Mapping[str, str] | None = None) -> Response:
         """Show what is chosen."""
-        return self._show()
+        [chosen] = self.read(Call("get_my_notifications"))
+        values: dict[str, Any] = {
+            "choices": chosen["choices"],
+            "shown": next_state(state_of(chosen, *_EDITED), given, error),
+            "chosen": chosen["kinds"] if given is None else request.form.getlist("kind"),
+            "remind_before": given["remind_before"] if given else ", ".join(map(str, chosen["remindBefore"])),
+        }
+        return self.show_form("settings/notifications.html", error, _LABELS, **values)
 
     def post(self) -> Response:
         """Save the choice."""
@@ -34,15 +41,5 @@ class Notifications(DashboardPage):
             self.change(Change("get_my_notifications", "update_my_notifications", _EDITED), body, given["shown"])
         except OperationError as error:
             details = [type(each)("/remind_before", each.message) for each in error.details]
-            return self._show(error.with_details(details), given)
+            return self.get(error.with_details(details), given)
         return redirect_with_notice(self.path, "saved")
-
-    def _show(self, error: OperationError | None = None, given: Mapping[str, str] | None = None) -> Response:
-        [chosen] = self.read(Call("get_my_notifications"))
-        values: dict[str, Any] = {
-            "choices": chosen["choices"],
-            "shown": next_state(state_of(chosen, *_EDITED), given, error),
-            "chosen": chosen["kinds"] if given is None else request.form.getlist("kind"),
-            "remind_before": given["remind_before"] if given else ", ".join(map(str, chosen["remindBefore"])),
-        }
-        return self.show_form("settings/notifications.html", error, _LABELS, **values)

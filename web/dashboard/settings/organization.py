@@ -22,9 +22,15 @@ class OrganizationSettings(DashboardPage):
     path = section = web_addresses.SETTINGS
     notices = {"saved": "The settings are saved."}
 
-    def get(self) -> Response:
+    def get(self, error: OperationError | None = None, given: Mapping[str, str] | None = None) -> Response:
         """Show the settings."""
-        return self._show()
+        [organization] = self.read(Call("get_current_organization"))
+        values: dict[str, Any] = {
+            "organization": organization,
+            "shown": next_state(state_of(organization, *_EDITED), given, error),
+            "given": given or {},
+        }
+        return self.show_form("settings/organization.html", error, _LABELS, **values)
 
     def post(self) -> Response:
         """Save the settings, or delete the organisation."""
@@ -44,17 +50,8 @@ class OrganizationSettings(DashboardPage):
             calls = Change("get_current_organization", "update_current_organization", _EDITED)
             self.change(calls, {"name": given["name"], "settings": settings}, given["shown"])
         except OperationError as error:
-            return self._show(_at_field(error, given["do"]), given)
+            return self.get(_at_field(error, given["do"]), given)
         return redirect_with_notice(self.path, "saved")
-
-    def _show(self, error: OperationError | None = None, given: Mapping[str, str] | None = None) -> Response:
-        [organization] = self.read(Call("get_current_organization"))
-        values: dict[str, Any] = {
-            "organization": organization,
-            "shown": next_state(state_of(organization, *_EDITED), given, error),
-            "given": given or {},
-        }
-        return self.show_form("settings/organization.html", error, _LABELS, **values)
 
 
 def _at_field(error: OperationError, do: str) -> OperationError:

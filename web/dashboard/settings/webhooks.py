@@ -32,23 +32,8 @@ class Webhooks(DashboardPage):
     section = web_addresses.SETTINGS
     notices = {"deleted": "The webhook has been deleted."}
 
-    def get(self) -> Response:
+    def get(self, error: OperationError | None = None, given: Mapping[str, str] | None = None) -> Response:
         """Show the webhooks."""
-        return self._show()
-
-    def post(self) -> Response:
-        """Add one, and show its secret once."""
-        given = self.context.form_fields(*_FIELDS)
-        if given["do"] != "create":
-            raise unknown_button()
-        try:
-            created = self.context.call("create_webhook", body=_body(given)).content
-        except OperationError as error:
-            return self._show(_at_fields(error), given)
-        self.read()
-        return self.show("settings/webhook_secret.html", created=created)
-
-    def _show(self, error: OperationError | None = None, given: Mapping[str, str] | None = None) -> Response:
         self.read()
         values: dict[str, Any] = {"given": given or {}}
         if self.may("list_webhooks"):
@@ -58,6 +43,18 @@ class Webhooks(DashboardPage):
             values |= {"webhooks": webhooks["data"], "families": _families(events["data"])}
             values["chosen"] = request.form.getlist("family")
         return self.show_form("settings/webhooks.html", error, LABELS, **values)
+
+    def post(self) -> Response:
+        """Add one, and show its secret once."""
+        given = self.context.form_fields(*_FIELDS)
+        if given["do"] != "create":
+            raise unknown_button()
+        try:
+            created = self.context.call("create_webhook", body=_body(given)).content
+        except OperationError as error:
+            return self.get(_at_fields(error), given)
+        self.read()
+        return self.show("settings/webhook_secret.html", created=created)
 
 
 class WebhookPage(DashboardPage):
@@ -73,47 +70,10 @@ class WebhookPage(DashboardPage):
         "sent": "The message is sent again.",
     }
 
-    def get(self, item_id: str) -> Response:
-        """Show the webhook."""
-        return self._show(item_id)
-
-    def post(self, item_id: str) -> Response:
-        """Do what the button says."""
-        given = self.context.form_fields(*_FIELDS)
-        params, call = {"webhookId": item_id}, self.context.call
-        try:
-            if given["do"] == "delete":
-                call("delete_webhook", path_params=params)
-                return redirect_with_notice(web_addresses.WEBHOOKS, "deleted")
-            if given["do"] == "rotate":
-                created = call("rotate_webhook_secret", path_params=params, body={}).content
-                self.read()
-                return self.show("settings/webhook_secret.html", created=created)
-            notice = self._perform(given, params)
-        except OperationError as error:
-            return self._show(item_id, _at_fields(error), given)
-        return redirect_with_notice(address_of(self.path, item_id), notice)
-
-    def _perform(self, given: Mapping[str, str], params: Mapping[str, str]) -> str:
-        """Return the name of the notice of what was done. Raise OperationError."""
-        do, call = given["do"], self.context.call
-        if do == "save":
-            self.change(Change("get_webhook", "update_webhook", _EDITED, params), _body(given), given["shown"])
-            return "saved"
-        if do in {"enable", "disable"}:
-            call("update_webhook", path_params=params, body={"enabled": do == "enable"})
-            return f"{do}d"
-        if do == "test":
-            call("send_webhook_test", path_params=params)
-            return "tested"
-        if do == "redeliver":
-            call("redeliver_webhook", path_params={**params, "deliveryId": given["delivery_id"]})
-            return "sent"
-        raise unknown_button()
-
-    def _show(
+    def get(
         self, item_id: str, error: OperationError | None = None, given: Mapping[str, str] | None = None
     ) -> Response:
+        """Show the webhook."""
         params = {"webhookId": item_id}
         webhook, deliveries, events = self.read(
             Call("get_webhook", params),
@@ -137,6 +97,40 @@ class WebhookPage(DashboardPage):
             "given": given or {},
         }
         return self.show_form("settings/webhook.html", error, LABELS, **values)
+
+    def post(self, item_id: str) -> Response:
+        """Do what the button says."""
+        given = self.context.form_fields(*_FIELDS)
+        params, call = {"webhookId": item_id}, self.context.call
+        try:
+            if given["do"] == "delete":
+                call("delete_webhook", path_params=params)
+                return redirect_with_notice(web_addresses.WEBHOOKS, "deleted")
+            if given["do"] == "rotate":
+                created = call("rotate_webhook_secret", path_params=params, body={}).content
+                self.read()
+                return self.show("settings/webhook_secret.html", created=created)
+            notice = self._perform(given, params)
+        except OperationError as error:
+            return self.get(item_id, _at_fields(error), given)
+        return redirect_with_notice(address_of(self.path, item_id), notice)
+
+    def _perform(self, given: Mapping[str, str], params: Mapping[str, str]) -> str:
+        """Return the name of the notice of what was done. Raise OperationError."""
+        do, call = given["do"], self.context.call
+        if do == "save":
+            self.change(Change("get_webhook", "update_webhook", _EDITED, params), _body(given), given["shown"])
+            return "saved"
+        if do in {"enable", "disable"}:
+            call("update_webhook", path_params=params, body={"enabled": do == "enable"})
+            return f"{do}d"
+        if do == "test":
+            call("send_webhook_test", path_params=params)
+            return "tested"
+        if do == "redeliver":
+            call("redeliver_webhook", path_params={**params, "deliveryId": given["delivery_id"]})
+            return "sent"
+        raise unknown_button()
 
 
 def _families(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

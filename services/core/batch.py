@@ -7,12 +7,13 @@ from datetime import timedelta
 from typing import TypeVar
 
 import sqlalchemy.exc
+from sqlalchemy import Row as DatabaseRow
 from sqlalchemy import update
 from sqlalchemy.dialects.postgresql import insert
 
 from models.requests import MORE_WINDOWS, PeriodicTask
 from services.core.sweep_tasks import request_tasks
-from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,24 @@ def for_each_isolated(rows: Iterable[Row], work: Callable[[Row], object]) -> int
         except Exception:  # any error of one row; it is logged with its traceback, and the row is retried
             logger.exception("task failed for %s and will be retried", each)
     return done
+
+
+def for_each_in_organization(
+    uow_factory: UnitOfWorkFactory,
+    rows: Iterable[DatabaseRow[str, str] | tuple[str, str]],
+    work: Callable[[UnitOfWork, str], object],
+) -> int:
+    """Call `work` as the service in an organisation, with a unit of work for each row: an id, and its organisation's.
+
+    Return how many returned true; an error in one does not stop the others.
+    """
+
+    def work_on(row: DatabaseRow[str, str] | tuple[str, str]) -> object:
+        object_id, organization_id = row
+        with uow_factory.open(system_caller(organization_id)) as uow:
+            return work(uow, object_id)
+
+    return for_each_isolated(rows, work_on)
 
 
 def for_each_due(

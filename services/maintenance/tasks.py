@@ -9,13 +9,13 @@ from functools import partial
 from time import monotonic
 from typing import NamedTuple
 
-from sqlalchemy import Row, func, select, tuple_
+from sqlalchemy import func, select, tuple_
 
 from models.freezes import Freeze
 from models.schedules import Occurrence
 from rules.freezes.limits import FreezeLimits
-from services.core.batch import acquire_periodic, for_each_due, for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory, system_caller
+from services.core.batch import acquire_periodic, for_each_due, for_each_in_organization
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
 from services.enforcement_status.frozen_branch_requests import request_stops_while_paused
 from services.enforcement_status.probe_requests import schedule_probes_of_frozen
 from services.freezes.completion import next_in_force, record_enforcement, repair_releases
@@ -78,14 +78,12 @@ def cover_remaining(uow_factory: UnitOfWorkFactory) -> None:
     while monotonic() < end:
         with uow_factory.open(SYSTEM_CALLER) as uow:
             left = uow.session.execute(query).all()
-        if not for_each_isolated(left, lambda row: _cover_one(uow_factory, row)):
+        if not for_each_in_organization(uow_factory, left, _cover):
             return
 
 
-def _cover_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
-    freeze_id, organization_id = row
-    with uow_factory.open(system_caller(organization_id)) as uow:
-        return add_remaining_targets(uow, freeze_id, max_targets=uow.ports[FreezeLimits].max_targets)
+def _cover(uow: UnitOfWork, freeze_id: str) -> bool:
+    return add_remaining_targets(uow, freeze_id, max_targets=uow.ports[FreezeLimits].max_targets)
 
 
 def seconds_to_next(uow_factory: UnitOfWorkFactory) -> float | None:

@@ -20,8 +20,8 @@ from models.schedules import Occurrence
 from rules.access.permissions import SYSTEM
 from rules.notifications.kinds import UPCOMING
 from rules.time.instants import format_instant
-from services.core.batch import for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
+from services.core.batch import for_each_in_organization
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.events.event import Event
 from services.freezes.scope_names import named_scopes
 from services.notifications.dispatch import CHANNELS, DURABLE_COMMIT
@@ -71,7 +71,7 @@ def announce_windows(uow_factory: UnitOfWorkFactory) -> int:
     """Announce windows that begin soon, each destination in its own unit of work; return how many got an event."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         waiting = uow.session.execute(_WAITING, {"now": uow.now, "limit": MAX_AT_ONCE}).all()
-    return for_each_isolated(waiting, lambda row: _announce_to(uow_factory, row.id, row.organization_id))
+    return for_each_in_organization(uow_factory, waiting, _announce_to)
 
 
 def seconds_to_next(uow_factory: UnitOfWorkFactory) -> float | None:
@@ -81,29 +81,28 @@ def seconds_to_next(uow_factory: UnitOfWorkFactory) -> float | None:
         return None if found is None else float((found - uow.now).total_seconds())
 
 
-def _announce_to(uow_factory: UnitOfWorkFactory, destination_id: str, organization_id: str) -> bool:
+def _announce_to(uow: UnitOfWork, destination_id: str) -> bool:
     """Announce to one destination what is due, with one event for each number of minutes; False if another does."""
-    with uow_factory.open(system_caller(organization_id)) as uow:
-        locking = select(NotificationDestination).where(NotificationDestination.id == destination_id)
-        destination = uow.session.scalar(locking.with_for_update(key_share=True, skip_locked=True))
-        if destination is None:
-            return False
-        uow.session.execute(DURABLE_COMMIT)
-        windows = uow.session.execute(_DUE, {"now": uow.now, "destination": destination_id}).all()
-        unannounced = [(window.id, minutes) for window in windows for minutes in window.unannounced]
-        if unannounced:
-            values = {
-                "destination": destination_id,
-                "organization": organization_id,
-                "now": uow.now,
-                "occurrences": [occurrence_id for occurrence_id, _ in unannounced],
-                "minutes": [minutes for _, minutes in unannounced],
-            }
-            uow.session.execute(_RECORD, values)
-        events = _events(uow, windows)
-        if events:
-            CHANNELS[destination.channel](uow, destination_id, events)
-        return bool(events)
+    locking = select(NotificationDestination).where(NotificationDestination.id == destination_id)
+    destination = uow.session.scalar(locking.with_for_update(key_share=True, skip_locked=True))
+    if destination is None:
+        return False
+    uow.session.execute(DURABLE_COMMIT)
+    windows = uow.session.execute(_DUE, {"now": uow.now, "destination": destination_id}).all()
+    unannounced = [(window.id, minutes) for window in windows for minutes in window.unannounced]
+    if unannounced:
+        values = {
+            "destination": destination_id,
+            "organization": uow.organization,
+            "now": uow.now,
+            "occurrences": [occurrence_id for occurrence_id, _ in unannounced],
+            "minutes": [minutes for _, minutes in unannounced],
+        }
+        uow.session.execute(_RECORD, values)
+    events = _events(uow, windows)
+    if events:
+        CHANNELS[destination.channel](uow, destination_id, events)
+    return bool(events)
 
 
 def _events(uow: UnitOfWork, windows: Sequence[Row[Any]]) -> list[Event]:

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Row, and_, select
+from sqlalchemy import ColumnElement, and_, select
 
 from models.organizations import Organization
 from models.schedules import Occurrence
-from services.core.batch import for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
+from services.core.batch import for_each_in_organization
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 
 MAX_PROCESSED = 200
 
@@ -28,10 +28,4 @@ def for_each(
             .limit(MAX_PROCESSED)
         )
         found = uow.session.execute(query).all()
-
-    def act_on(row: Row[str, str]) -> bool:
-        occurrence_id, organization_id = row
-        with uow_factory.open(system_caller(organization_id)) as uow:
-            return act(uow, occurrence_id)
-
-    return for_each_isolated(found, act_on)
+    return for_each_in_organization(uow_factory, found, act)

@@ -13,8 +13,8 @@ from sqlalchemy import not_, or_, select, text
 from models.organizations import Organization
 from models.schedules import COMPARED, Schedule
 from services.alerts.alerts import Alert, open_alert, resolve_alert
-from services.core.batch import for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
+from services.core.batch import for_each_in_organization
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.schedules import alerts
 from services.schedules.overlaps import Overlaps, format_minute, overlaps_of
 
@@ -47,19 +47,16 @@ def find_overlaps(uow_factory: UnitOfWorkFactory) -> int:
         turn = uow.session.scalars(query).all()
         for schedule in turn:
             schedule.overlaps_checked_at = uow.now
-    return for_each_isolated(
-        [(row.id, row.organization_id) for row in turn], lambda each: _compare_one(uow_factory, *each)
-    )
+    return for_each_in_organization(uow_factory, [(row.id, row.organization_id) for row in turn], _compare)
 
 
-def _compare_one(uow_factory: UnitOfWorkFactory, schedule_id: str, organization_id: str) -> bool:
-    with uow_factory.open(system_caller(organization_id)) as uow:
-        schedule = uow.session.get_one(Schedule, schedule_id)
-        found = overlaps_of(uow, schedule, Schedule.id < schedule.id, not_(Schedule.allow_overlap))
-        if found.count:
-            open_alert(uow, _alert(uow, schedule, found))
-        else:
-            resolve_alert(uow, _key(schedule))
+def _compare(uow: UnitOfWork, schedule_id: str) -> bool:
+    schedule = uow.session.get_one(Schedule, schedule_id)
+    found = overlaps_of(uow, schedule, Schedule.id < schedule.id, not_(Schedule.allow_overlap))
+    if found.count:
+        open_alert(uow, _alert(uow, schedule, found))
+    else:
+        resolve_alert(uow, _key(schedule))
     return True
 
 

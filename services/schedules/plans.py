@@ -26,8 +26,8 @@ from models.organizations import Organization
 from models.schedules import Occurrence, Schedule
 from rules.time.wall_clock import Interval, local_time
 from rules.time.zones import DATA_VERSION
-from services.core.batch import for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
+from services.core.batch import for_each_in_organization
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.schedules import alerts
 from services.schedules.cancelled_windows import record_cancelled
 from services.schedules.later_occurrences import later_occurrence, occurrence_id, window_at
@@ -266,27 +266,26 @@ def extend_plans(uow_factory: UnitOfWorkFactory) -> int:
             .order_by(Schedule.planned_until)
             .limit(MAX_PLANNED)
         )
-        found = [(schedule_id, organization_id) for schedule_id, organization_id in uow.session.execute(query)]
-    return for_each_isolated(found, lambda each: _extend_one(uow_factory, *each))
+        found = uow.session.execute(query).all()
+    return for_each_in_organization(uow_factory, found, _extend_one)
 
 
-def _extend_one(uow_factory: UnitOfWorkFactory, schedule_id: str, organization_id: str) -> bool:
+def _extend_one(uow: UnitOfWork, schedule_id: str) -> bool:
     """Plan one schedule, unless it is locked by an edit, which plans it; audit changes by new time zone data."""
-    with uow_factory.open(system_caller(organization_id)) as uow:
-        locking = select(Schedule).where(Schedule.id == schedule_id, Schedule.is_running)
-        schedule = uow.session.scalar(locking.with_for_update(key_share=True, skip_locked=True))
-        if schedule is None:
-            return False
-        if schedule.planned_until is None:
-            plan(uow, schedule)
-        elif schedule.planned_until <= uow.now:
-            _add_missed(uow, schedule, schedule.planned_until)
-            plan(uow, schedule)
-        elif schedule.planned_with == DATA_VERSION:
-            _extend(uow, schedule, schedule.planned_until)
-        else:
-            _replan(uow, schedule, schedule.planned_until)
-        return True
+    locking = select(Schedule).where(Schedule.id == schedule_id, Schedule.is_running)
+    schedule = uow.session.scalar(locking.with_for_update(key_share=True, skip_locked=True))
+    if schedule is None:
+        return False
+    if schedule.planned_until is None:
+        plan(uow, schedule)
+    elif schedule.planned_until <= uow.now:
+        _add_missed(uow, schedule, schedule.planned_until)
+        plan(uow, schedule)
+    elif schedule.planned_with == DATA_VERSION:
+        _extend(uow, schedule, schedule.planned_until)
+    else:
+        _replan(uow, schedule, schedule.planned_until)
+    return True
 
 
 def _add_missed(uow: UnitOfWork, schedule: Schedule, until: datetime) -> None:

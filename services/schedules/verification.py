@@ -7,15 +7,15 @@ the alert resolves by itself when the branches block, and opens again when they 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Row, and_, func, select, union
+from sqlalchemy import ColumnElement, and_, func, select, union
 
 from models.attention import AttentionItem
 from models.freezes import Freeze
 from models.schedules import Occurrence, Schedule
 from rules.freezes.scope import FreezableBranch
 from services.alerts.alerts import open_alert, resolve_alert
-from services.core.batch import acquire_periodic, for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
+from services.core.batch import acquire_periodic, for_each_in_organization
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.enforcement_status.probe_requests import schedule_probes
 from services.freezes.scopes import resolve
 from services.schedules import alerts
@@ -65,14 +65,7 @@ def compare_windows(uow_factory: UnitOfWorkFactory) -> bool:
             AttentionItem.type == alerts.NOT_ENFORCED, AttentionItem.cleared_at.is_(None)
         )
         concerned = uow.session.execute(union(coming, alerted)).all()
-    for_each_isolated(concerned, lambda row: _compare_one(uow_factory, row))
-    return True
-
-
-def _compare_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
-    occurrence_id, organization_id = row
-    with uow_factory.open(system_caller(organization_id)) as uow:
-        compare(uow, occurrence_id)
+    for_each_in_organization(uow_factory, concerned, compare)
     return True
 
 

@@ -41,7 +41,7 @@ def new_trace(request_id: str | None = None) -> Trace:
     return Trace(random[:32], random[32:], "00", request_id, begins_here=True)
 
 
-def read_traceparent(value: str, request_id: str | None = None) -> Trace:
+def read_traceparent(value: str, request_id: str | None) -> Trace:
     """Return the trace that a `traceparent` header names; one that is malformed begins a new trace."""
     match = _TRACEPARENT.fullmatch(value) if len(value) <= _MAX_TRACEPARENT_LENGTH else None
     if match is None:

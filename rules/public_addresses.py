@@ -6,7 +6,7 @@ _EMBEDDING = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", 
 """IPv6 networks whose addresses lead to IPv4 addresses."""
 
 
-def is_allowed(address: str, *, loopback: bool = False) -> bool:
+def is_allowed(address: str, *, loopback: bool) -> bool:
     """True if an address is one of the public internet, or with `loopback` of this machine.
 
     Raise ValueError for a text that is no address.

@@ -105,7 +105,7 @@ def numbers_of_audit(details: Mapping[str, Any]) -> BranchNumbers:
     return BranchNumbers({state: details.get(_NAMES.get(state, state)) or 0 for state in STATES})
 
 
-def numbers_of_one(blocking: Mapping[str, Any], noun: str = "branch") -> BranchNumbers:
+def numbers_of_one(blocking: Mapping[str, Any], noun: str) -> BranchNumbers:
     """Return the numbers of a single branch or pull request, from the contract's `Blocking`."""
     return BranchNumbers({blocking["state"]: 1}, blocking["gaps"] == ["writing"], noun=noun)
 

@@ -34,7 +34,7 @@ def refusal(message: str) -> Message:
     return said(f":no_entry: {literal(message, 1500)}")
 
 
-def help_text(command: str, unknown: str | None = None) -> Message:
+def help_text(command: str, unknown: str | None) -> Message:
     """Return what can be typed."""
     lines = [f"`{command} {verb}` {meaning}" for verb, meaning in COMMANDS]
     blocks = [section("\n".join(lines))]

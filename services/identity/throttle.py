@@ -90,7 +90,7 @@ class CountedAttempt:
                 self.uow.session.delete(attempt)
 
 
-def known_origin(uow: UnitOfWork, email: str, session_token: str = "", device_cookie: str = "") -> str | None:
+def known_origin(uow: UnitOfWork, email: str, session_token: str, device_cookie: str) -> str | None:
     """Return what identifies the caller's origin if the person with this address has signed in there, or None.
 
     The origin is a browser that sends the cookie of a known device, or the token of a session of the person, which may

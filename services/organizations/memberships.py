@@ -72,9 +72,7 @@ def list_mine(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     return Page(_views(uow, page.data), page.next_cursor)
 
 
-def bootstrap(
-    uow: UnitOfWork, name: str | None, timezone: str | None = None, *, another: bool = False
-) -> dict[str, Any]:
+def bootstrap(uow: UnitOfWork, name: str | None, timezone: str | None, *, another: bool) -> dict[str, Any]:
     """Return the selected organisation of the person, or else the one that they joined first, or else a new one.
 
     The session selects it, unless it has another one. Concurrent calls create only one. With `another` there is a new

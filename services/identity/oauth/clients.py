@@ -28,7 +28,7 @@ MAX_STALENESS = timedelta(days=30)
 """How long after it was fetched a document is used that cannot be fetched again."""
 
 
-def find_client(uow: UnitOfWork, client_id: str, *, overdue: timedelta = timedelta()) -> ClientDocument:
+def find_client(uow: UnitOfWork, client_id: str, *, overdue: timedelta) -> ClientDocument:
     """Return the client with an id, whose document is fetched without a transaction if it is not fresh.
 
     A document that expired less than `overdue` ago counts as fresh. Where it cannot be fetched now, the last

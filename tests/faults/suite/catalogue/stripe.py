@@ -79,7 +79,9 @@ class Customer:
 
     def is_free(self) -> bool:
         """True if the service knows that there is no subscription."""
-        return self.trial.client.request("GET", "/v1/billing").json()["subscription"] is None
+        answer = self.trial.client.request("GET", "/v1/billing")
+        assert answer.status_code == 200, answer.text
+        return answer.json()["subscription"] is None
 
 
 @contextmanager

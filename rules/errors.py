@@ -67,7 +67,7 @@ class NotAuthorizedError(Exception):
 def field_error(
     path: str, problem: str, *, message: str | None = None, code: str = "invalid_parameter"
 ) -> ServiceError:
-    """Return an error in one field: its row says the problem, and so does the message, if no other is given."""
+    """Return an error in one field: its detail says the problem, and so does the message, if no other is given."""
     text = message or f"{path.removeprefix('/')} {problem}."
     return ServiceError(code, text, details=(Detail(path, problem, code),))
 

@@ -23,7 +23,7 @@ from sqlalchemy import select
 from integrations.github.users import UserAuthorization
 from models.enforcement import EnforcementSetup
 from rules.access.permissions import SYSTEM
-from rules.errors import Detail, NotAuthorizedError, ServiceError
+from rules.errors import Detail, NotAuthorizedError, ServiceError, field_error
 from rules.ids import has_prefix
 from rules.rulesets.plans import Change
 from rules.web_addresses import ENFORCEMENT_AUTHORIZED, WebOrigin
@@ -53,7 +53,7 @@ def authorization_required(uow: UnitOfWork, survey: Survey, scope: dict[str, Any
         )
         if not by_app:
             message += " The App also lacks the repository permission `Administration: write`."
-        return ServiceError(CODE, message, details=(Detail("/scope", message, CODE),))
+        return field_error("/scope", message, message=message, code=CODE)
     forbid_deletion = survey.facts.forbid_deletion
     setup = new_setup(uow, scope, "awaiting_authorization", len(due), forbid_deletion=forbid_deletion)
     request_verdicts(uow, setup, due)

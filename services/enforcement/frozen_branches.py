@@ -25,12 +25,11 @@ from models.enforcement import FrozenBranchRuleset, OrganizationStop
 from models.installations import Installation
 from models.queries import NOW
 from models.repositories import Repository
-from rules.access.permissions import SYSTEM
 from rules.rate_budget import GitHubLimits
 from rules.rulesets.frozen_branches import free_name, is_as_written, stop_of, stops_in
 from rules.rulesets.needs import Level
 from rules.rulesets.plans import normalized
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
 from services.core.work_queue import Lease, LeaseLostError, WorkQueue
 from services.enforcement.frozen_ruleset_records import (
     audit_change,
@@ -144,7 +143,7 @@ class RulesetWork:
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:
         """Open a transaction that renews the lease; raise `LeaseLostError` if it has ended."""
-        with self.uow_factory.open(Caller(self.row.organization_id, SYSTEM, "system")) as uow:
+        with self.uow_factory.open(system_caller(self.row.organization_id)) as uow:
             if not self.lease.renew(uow, [self.row.key]):
                 raise LeaseLostError
             yield uow

@@ -16,13 +16,12 @@ from sqlalchemy import Row, select
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
 from integrations.github.ruleset_batches import RULESETS_PER_REQUEST, RulesetBody
 from models.enforcement import FrozenBranchRuleset, OrganizationStop
-from rules.access.permissions import SYSTEM
 from rules.batches import batches
 from rules.rate_budget import GitHubLimits
 from rules.rulesets.frozen_branches import stop_of
 from rules.web_addresses import WebOrigin
 from services.core.database_identity import is_confirmed
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
 from services.core.work_queue import Lease, LeaseLostError
 from services.enforcement.exempt_heads import ExemptHead, exempt_heads, key_of, record_passed, write_contexts
 from services.enforcement.frozen_branches import (
@@ -149,7 +148,7 @@ class StopBatch:
         It reads their rows with one statement, and releases at its end what is finished. Each call that writes renews
         the lease of all.
         """
-        with self.uow_factory.open(Caller(self.lease.rows[0].organization_id, SYSTEM, "system")) as uow:
+        with self.uow_factory.open(system_caller(self.lease.rows[0].organization_id)) as uow:
             wanted = [key for key in (self.rows if keys is None else keys) if key in self.rows]
             held = self.lease.renew(uow, wanted)
             for lost in set(wanted) - held:

@@ -6,7 +6,7 @@ from sqlalchemy import select
 
 from models.checks import mark_dirty
 from models.freezes import Freeze, FreezeTarget
-from rules.errors import Detail, ServiceError
+from rules.errors import ServiceError, field_error
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.start import require_future
 from services.freezes.windows import lock_freeze
@@ -22,10 +22,7 @@ def extend(uow: UnitOfWork, freeze_id: str, ends_at: datetime | None) -> Freeze:
         raise ServiceError("invalid_state", "The freeze has ended; start a new one.")
     require_future(uow, ends_at)
     if freeze.ends_at is not None and ends_at is not None and ends_at < freeze.ends_at:
-        message = "is earlier than the present end; lift the freeze to end it sooner"
-        raise ServiceError(
-            "invalid_parameter", f"endsAt {message}.", details=(Detail("/endsAt", message, "invalid_parameter"),)
-        )
+        raise field_error("/endsAt", "is earlier than the present end; lift the freeze to end it sooner")
     before, freeze.ends_at = freeze.ends_at, ends_at
     if before != ends_at:
         covered = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)

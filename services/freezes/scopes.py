@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, and_, select
 from models.due_windows import branches_of_due
 from models.queries import any_of, freezable, frozen_branches, watched_branches
 from models.repositories import WatchedBranch
-from rules.errors import Detail, ServiceError
+from rules.errors import Detail, ServiceError, field_error
 from rules.freezes.scope import FreezableBranch, Scope, compile_scope
 from services.core.lookups import find_repositories, first_branches
 from services.core.unit_of_work import UnitOfWork
@@ -124,11 +124,7 @@ def _branch(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool) -> str | No
             raise _unknown([("/scope/branchId", f"watched branch {scope['branchId']!r}")])
         if "branch" in scope and not stored and _named_branch(uow, scope, query) != branch_id:
             message = f"is not the name of the watched branch {scope['branchId']!r}"
-            raise ServiceError(
-                "invalid_parameter",
-                f"The branch {message}.",
-                details=(Detail("/scope/branch", message, "invalid_parameter"),),
-            )
+            raise field_error("/scope/branch", message, message=f"The branch {message}.")
         return branch_id
     branch_id = _named_branch(uow, scope, query)
     if branch_id is None and not stored and not find_repositories(uow, [scope["repository"]]):

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Select, or_, text
 from sqlalchemy.orm import aliased
 
 from models.freezes import LONG_FREEZE, Freeze
-from rules.errors import Detail, ServiceError
+from rules.errors import field_error
 from rules.time.due_windows import DueWindow
 from services.core.unit_of_work import UnitOfWork
 
@@ -42,7 +42,7 @@ def overlapping(uow: UnitOfWork, since: datetime | None, until: datetime | None)
     if since is None or until is None or until - since > MAX_RANGE:
         name = "inForceFrom" if since is None else "inForceTo"
         message = f"{name} must be given, and the range be {MAX_RANGE.days} days long at most"
-        raise ServiceError("invalid_parameter", f"{message}.", details=(Detail(name, message, "invalid_parameter"),))
+        raise field_error(name, message, message=f"{message}.")
     values = {"organization": uow.organization, "since": since, "until": until, "earliest": since - LONG}
     return list(uow.session.scalars(OVERLAPPING, values))
 

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from models.checks import mark_dirty
 from models.freezes import Freeze
 from models.queries import lock_coverage
-from rules.errors import Detail, ServiceError, errors_of, merge_errors
+from rules.errors import Detail, ServiceError, errors_of, field_error, merge_errors
 from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason, public_text
 from rules.freezes.scope import OPEN_ENDED
 from rules.ids import id_of_freeze, id_of_target, new_id
@@ -128,17 +128,14 @@ def checked_reason(reason: str, code: str = "reason_required") -> str:
     trimmed = reason.strip()
     if not is_reason(trimmed):
         message = f"must have at least {MIN_REASON_LENGTH} visible characters"
-        raise ServiceError(code, f"The reason {message}.", details=(Detail("/reason", message, code),))
+        raise field_error("/reason", message, message=f"The reason {message}.", code=code)
     return trimmed
 
 
 def require_future(uow: UnitOfWork, end: datetime | None, name: str = "endsAt") -> None:
     """Raise `invalid_parameter` for an end, the property `name` of a body, that is not in the future."""
     if end is not None and end <= uow.now:
-        message = "must be in the future"
-        raise ServiceError(
-            "invalid_parameter", f"{name} {message}.", details=(Detail(f"/{name}", message, "invalid_parameter"),)
-        )
+        raise field_error(f"/{name}", "must be in the future")
 
 
 def _require_preview(wanted: NewFreeze) -> None:

@@ -14,7 +14,7 @@ from typing import Any, LiteralString
 from models.due_windows import DUE_WINDOWS
 from models.freezes import IN_FORCE
 from models.schedule_queries import MAX_PLANNED, NEXT_WINDOWS, PLANNED_WINDOWS, REFERENCES
-from rules.errors import Detail, ServiceError
+from rules.errors import Detail, ServiceError, field_error
 from rules.freezes.blocking import BlockingFacts, blocking_of
 from rules.freezes.scope import FreezableBranch
 from rules.ids import has_prefix
@@ -234,8 +234,7 @@ def _require_one_form(repo: str | None, branch: str | None, branch_id: str | Non
     given = [name for name, value in (("repo", repo), ("branchId", branch_id), ("organization", organization)) if value]
     if not given:
         message = "is required, or branchId, or organization=current"
-        code = "missing_parameter"
-        raise ServiceError(code, f"Parameter repo {message}.", details=(Detail("repo", message, code),))
+        raise field_error("repo", message, message=f"Parameter repo {message}.", code="missing_parameter")
     extra = given[1:] + (["branch"] if branch is not None and "repo" not in given else [])
     if extra:
         details = tuple(Detail(name, f"cannot be combined with {given[0]}", "invalid_parameter") for name in extra)

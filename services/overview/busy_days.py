@@ -18,7 +18,7 @@ from models.freezes import Freeze, FreezeTarget
 from models.queries import any_of
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
-from rules.errors import Detail, ServiceError
+from rules.errors import field_error
 from rules.time.wall_clock import first_instant
 from rules.time.zones import check_zone
 from services.core.lookups import get_repository
@@ -72,19 +72,15 @@ def _day(text: str, name: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise _invalid(name, f"{name} must be a day of the calendar") from None
+        raise field_error(name, "must be a day of the calendar") from None
 
 
 def _days(first: date, last: date) -> list[date]:
     """Return the days, and the one after them."""
     number = (last - first).days + 1
     if not 1 <= number <= MAX_RANGE.days:
-        raise _invalid("lastDay", f"lastDay must make a range of 1 to {MAX_RANGE.days} days")
+        raise field_error("lastDay", f"must make a range of 1 to {MAX_RANGE.days} days")
     return [first + timedelta(days=each) for each in range(number + 1)]
-
-
-def _invalid(name: str, message: str) -> ServiceError:
-    return ServiceError("invalid_parameter", f"{message}.", details=(Detail(name, message, "invalid_parameter"),))
 
 
 def _freezes_alone(

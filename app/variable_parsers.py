@@ -10,11 +10,10 @@ from urllib.parse import SplitResult, urlsplit
 
 import sqlalchemy.exc
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from sqlalchemy import make_url
 
 from app.logs import LEVELS
+from integrations.github.tokens import read_key
 from integrations.mail.smtp import SCHEMES
 
 MAX_PORT = 65535
@@ -153,11 +152,9 @@ def mail_server(text: str) -> str:
 def private_key(text: str) -> str:
     """Return an RSA private key as PEM. Raise ValueError for any other text."""
     try:
-        is_usable = isinstance(load_pem_private_key(text.encode(), None), RSAPrivateKey)
+        read_key(text)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        is_usable = False
-    if not is_usable:
-        raise ValueError("must be an RSA private key in PEM format, without a password")
+        raise ValueError("must be an RSA private key in PEM format, without a password") from None
     return text
 
 

@@ -40,8 +40,11 @@ _NONE = _CachedToken(Bearer(""), 0.0)
 
 
 @lru_cache(maxsize=1)
-def _read_key(pem: str) -> RSAPrivateKey:
-    """Parse the App's key. Cached, because checking a key takes 40 ms and new clients use the same one."""
+def read_key(pem: str) -> RSAPrivateKey:
+    """Parse the App's key; raise ValueError, TypeError or UnsupportedAlgorithm if it is no RSA key.
+
+    Cached, because checking a key takes 40 ms: the configuration reads it, and each new client.
+    """
     key = load_pem_private_key(pem.encode(), password=None)
     if not isinstance(key, RSAPrivateKey):
         raise TypeError("the App's private key must be an RSA key in PEM")
@@ -52,7 +55,7 @@ class AppTokens:
     """Creates the App's JWT (RS256), cached for most of its lifetime; adjusts to GitHub's clock if it differs."""
 
     def __init__(self, settings: GitHubSettings, clock: Callable[[], float]) -> None:
-        self._key = _read_key(settings.private_key)
+        self._key = read_key(settings.private_key)
         self._issuer = str(settings.app_id)
         self._clock = clock
         self._skew = 0.0

@@ -1,7 +1,8 @@
 """Starts programs of the service as forks of a process that has imported their code.
 
 Importing the API takes three seconds of a core, and a worker two: a quick run, which starts fifty of them, would spend
-half its time on that. A fork is a process like any other: it leads a session, and dies with the fork server.
+half its time on that. The contract is read once as well. A fork is a process like any other: it leads a session, and
+dies with the fork server.
 
 `python -m tests.faults.suite.fork_server <descriptor>` is the fork server: it answers at that socket while it is open.
 """
@@ -21,6 +22,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from app import gc_tuning
+from schemas.contract import load_contract
+from tests.harness.contracts import Specification, read_contracts_once
 from tools.embedded.processes import Child, Program, follow_parent, start_child, stop_child
 from tools.sandbox.settings import ROOT
 
@@ -107,14 +111,17 @@ def described(program: Program) -> dict[str, Any]:
 
 
 def preload() -> None:
-    """Import what programs of the service import, but for what is left out."""
+    """Import what programs of the service import, but for what is left out, and read the contract."""
     gc.disable()
+    gc_tuning.pause_gc = gc.disable  # no fork visits what all of them share: nothing of it becomes garbage
     for name in LIBRARIES:
         importlib.import_module(name)
     for package in map(importlib.import_module, PACKAGES):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if module.name not in NEEDING_IT:
                 importlib.import_module(module.name)
+    read_contracts_once()
+    Specification.load(dict(load_contract().document))
     gc.freeze()
     gc.enable()
     if LEFT_OUT in sys.modules or threading.active_count() > 1:

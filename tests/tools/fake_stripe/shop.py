@@ -64,6 +64,12 @@ class Shop:
         press(session.url, card=VISA)
         return self.subscriptions(customer)[0]
 
+    def subscribe_failing(self) -> stripe.Subscription:
+        """Subscribe a new customer, whose next card pays nothing."""
+        subscription = self.subscribe()
+        change_card(self.fake, self.record("customer", subscription.customer), CARDS[FAILING])
+        return subscription
+
     def subscriptions(self, customer: Any) -> list[stripe.Subscription]:
         """Return a customer's subscriptions as the service reads them."""
         params: Any = {"customer": str(customer), "status": "all", "expand": ["data.latest_invoice"]}
@@ -83,14 +89,6 @@ class Shop:
     def record(self, kind: str, identifier: Any) -> Json:
         """Return an object as it is stored."""
         return self.fake.store.get(kind, str(identifier))
-
-    def change_card(self, customer: Any, number: str) -> None:
-        """Give a customer another card, which is charged from now on."""
-        change_card(self.fake, self.record("customer", customer), CARDS[number])
-
-    def types(self) -> list[str]:
-        """Return the types of all events, the oldest first."""
-        return [event["type"] for event in reversed(self.fake.store.all("event"))]
 
 
 def press(url: str | None, **sent: str) -> requests.Response:

@@ -31,31 +31,30 @@ def configure(shop: Shop, *prices: stripe.Price) -> stripe.billing_portal.Config
     return shop.api.billing_portal.configurations.create({"features": features})
 
 
-def enter(shop: Shop, customer: Any, **more: Any) -> str:
-    """Return the address of a session."""
+def enter(shop: Shop, customer: Any, **more: Any) -> stripe.billing_portal.Session:
+    """Open a session."""
     params: Any = {"customer": str(customer), "return_url": BACK, **more}
-    return shop.api.billing_portal.sessions.create(params).url
+    return shop.api.billing_portal.sessions.create(params)
 
 
 def test_session_has_the_first_configuration_or_the_one_it_names(shop: Shop) -> None:
     first, second = configure(shop), configure(shop)
-    params: Any = {"customer": shop.customer(), "return_url": BACK}
-    assert shop.api.billing_portal.sessions.create(params).configuration == first.id
-    params |= {"configuration": second.id}
-    assert shop.api.billing_portal.sessions.create(params).configuration == second.id
+    customer = shop.customer()
+    assert enter(shop, customer).configuration == first.id
+    assert enter(shop, customer, configuration=second.id).configuration == second.id
 
 
 class TestCancellation:
     def test_cancellation_sets_the_moment_and_leaves_the_flag(self, shop: Shop) -> None:
         configure(shop)
         subscription = shop.subscribe()
-        url = enter(shop, subscription.customer)
+        url = enter(shop, subscription.customer).url
         assert "Cancel subscription" in read(url)
         assert press(url, action="cancel", subscription=subscription.id).status_code == 303
         found = shop.again(subscription)
         assert (found.status, found.cancel_at_period_end) == ("active", False)
         assert found.cancel_at == found["items"].data[0].current_period_end
-        other = enter(shop, shop.customer())
+        other = enter(shop, shop.customer()).url
         assert "no such subscription" in press(other, action="renew", subscription=subscription.id).text
         assert "Don't cancel subscription" in unescape(read(url))
         press(url, action="renew", subscription=subscription.id)
@@ -65,18 +64,17 @@ class TestCancellation:
         configure(shop)
         subscription = shop.subscribe()
         flow = {"type": "subscription_cancel", "subscription_cancel": {"subscription": subscription.id}}
-        url = enter(shop, subscription.customer, flow_data=flow)
+        url = enter(shop, subscription.customer, flow_data=flow).url
         assert "Payment method" not in read(url)
         assert "not enabled" in press(url, action="update", subscription=subscription.id).text
 
 
 def test_new_card_pays_what_is_past_due(shop: Shop, clock: Clock) -> None:
     configure(shop)
-    subscription = shop.subscribe()
-    shop.change_card(subscription.customer, FAILING)
+    subscription = shop.subscribe_failing()
     clock.now = renewal(subscription)
     assert shop.again(subscription).status == "past_due"
-    url = enter(shop, subscription.customer)
+    url = enter(shop, subscription.customer).url
     assert "Past due" in read(url)
     assert "declined" in press(url, action="card", card=DECLINED).text
     press(url, action="card", card=VISA)
@@ -95,7 +93,7 @@ class TestPlan:
     def test_upgrade_to_an_offered_price_is_billed_at_once(self, shop: Shop, plans: Plans) -> None:
         team, business = plans
         subscription, other = shop.subscribe(team), shop.price(1)
-        url = enter(shop, subscription.customer)
+        url = enter(shop, subscription.customer).url
         assert "Business, 90.00 EUR per month" in read(url)
         assert "not offered" in press(url, action="update", subscription=subscription.id, price=other.id).text
         press(url, action="update", subscription=subscription.id, price=business.id)
@@ -104,13 +102,13 @@ class TestPlan:
 
     def test_change_ends_the_trial(self, shop: Shop, plans: Plans) -> None:
         subscription = shop.subscribe(plans[0], trial_end=START + 14 * DAY)
-        press(enter(shop, subscription.customer), action="update", subscription=subscription.id, price=plans[1].id)
+        press(enter(shop, subscription.customer).url, action="update", subscription=subscription.id, price=plans[1].id)
         assert (shop.again(subscription).status, shop.last_invoice(subscription).total) == ("active", 9000)
 
     def test_downgrade_waits_for_the_end_of_the_period(self, shop: Shop, clock: Clock, plans: Plans) -> None:
         team, business = plans
         subscription = shop.subscribe(business)
-        press(enter(shop, subscription.customer), action="update", subscription=subscription.id, price=team.id)
+        press(enter(shop, subscription.customer).url, action="update", subscription=subscription.id, price=team.id)
         assert shop.again(subscription)["items"].data[0].price.id == business.id
         clock.now = renewal(subscription)
         assert shop.again(subscription)["items"].data[0].price.id == team.id
@@ -119,12 +117,9 @@ class TestPlan:
 
 def test_open_invoice_is_paid_on_its_page(shop: Shop, clock: Clock) -> None:
     configure(shop)
-    subscription = shop.subscribe()
-    shop.change_card(subscription.customer, FAILING)
+    subscription = shop.subscribe_failing()
     clock.now = renewal(subscription)
-    found = re.search(r'href="([^"]+/i/[^"]+)"', read(enter(shop, subscription.customer)))
-    assert found is not None
-    url = found[1]
+    url, *_others = re.findall(r'href="([^"]+/i/[^"]+)"', read(enter(shop, subscription.customer).url))
     assert "Team: 49.00 EUR" in read(url)
     assert "declined" in press(url, card=FAILING).text
     assert "Complete authentication" in press(url, card=CHALLENGED).text

@@ -6,7 +6,7 @@ import pytest
 import stripe
 
 from tests.tools.fake_stripe.conftest import Clock
-from tests.tools.fake_stripe.shop import DAY, DRAFT, FAILING, Shop, period, renewal
+from tests.tools.fake_stripe.shop import DAY, DRAFT, Shop, period, renewal
 from tools.fake_stripe import FakeStripe
 from tools.fake_stripe.subscriptions import change_price
 
@@ -38,8 +38,7 @@ class TestRenewal:
         self, shop: Shop, fake: FakeStripe, clock: Clock, after_retries: str, status: str
     ) -> None:
         fake.settings.after_retries = after_retries
-        subscription = shop.subscribe()
-        shop.change_card(subscription.customer, FAILING)
+        subscription = shop.subscribe_failing()
         clock.now = renewal(subscription)
         assert shop.again(subscription).status == "past_due"
         invoice = shop.last_invoice(subscription)
@@ -58,8 +57,7 @@ class TestPlanChange:
     def subscription(self, shop: Shop, clock: Clock) -> stripe.Subscription:
         """Return a subscription in the middle of its period."""
         made = shop.subscribe(shop.price(4000))
-        start, end = period(made)
-        clock.now = start + (end - start) / 2
+        clock.now = sum(period(made)) / 2
         return made
 
     def change(self, shop: Shop, subscription: stripe.Subscription, price: stripe.Price, proration: str) -> None:
@@ -89,8 +87,7 @@ class TestPlanChange:
 
 class TestEnd:
     def test_subscription_is_cancelled_at_once_and_not_collected(self, shop: Shop, fake: FakeStripe) -> None:
-        subscription = shop.subscribe()
-        shop.change_card(subscription.customer, FAILING)
+        subscription = shop.subscribe_failing()
         fake.advance(32 * DAY)
         assert shop.api.subscriptions.cancel(subscription.id).status == "canceled"
         with pytest.raises(stripe.InvalidRequestError, match="No such subscription"):

@@ -64,6 +64,13 @@ def membership(session: Session, of: Organization, member: User, role: str = "me
     return added(session, Membership(organization_id=of.id, user_id=member.id, role=role, created_at=now()))
 
 
+def member(session: Session, of: Organization, role: str = "member", name: str = "Ada") -> User:
+    """Add a person who is a member."""
+    person = user(session, name)
+    membership(session, of, person, role)
+    return person
+
+
 def invitation(session: Session, of: Organization, email: str, role: str = "member") -> tuple[str, Invitation]:
     """Invite an address; return the token of the mail, and the invitation."""
     token, created_at = new_one_time_token(), now()
@@ -150,9 +157,7 @@ def session_token(
 
 def member_token(session: Session, of: Organization, role: str = "member", *, support: bool = False) -> str:
     """Return the session token of a new member with that role."""
-    person = user(session, role.title())
-    membership(session, of, person, role)
-    return session_token(session, person, of, support=support)
+    return session_token(session, member(session, of, role, role.title()), of, support=support)
 
 
 def github_link(session: Session, of: Organization, person: User, **columns: Any) -> GitHubLink:

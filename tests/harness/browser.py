@@ -73,9 +73,10 @@ class Browser:
         self._await("Page.loadEventFired")
 
     def press(self, key: str) -> None:
-        """Press a key that stays on the page."""
-        shared = {"key": " " if key == "Space" else key, "code": key, "windowsVirtualKeyCode": _KEYS[key]}
-        text = {"text": _TEXTS[key]} if key in _TEXTS else {}
+        """Press a key, or that of a character, that stays on the page."""
+        number = ord(key.upper()) if len(key) == 1 else _KEYS[key]
+        shared = {"key": " " if key == "Space" else key, "code": key, "windowsVirtualKeyCode": number}
+        text = {"text": _TEXTS.get(key, key)} if key in _TEXTS or len(key) == 1 else {}
         self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **shared, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", **shared)
 

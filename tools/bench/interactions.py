@@ -59,9 +59,7 @@ def take_step(browser: Browser, step: str) -> float:
         x, y = browser.value(f"{PLACE}({what!r})")
         browser.click(x, y, go=False)
     else:
-        code = {"windowsVirtualKeyCode": ord(what.upper()), "key": what}
-        browser.call("Input.dispatchKeyEvent", type="keyDown", text=what, **code)
-        browser.call("Input.dispatchKeyEvent", type="keyUp", **code)
+        browser.press(what)
     return float(browser.value(TAKE))
 
 

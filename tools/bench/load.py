@@ -69,8 +69,7 @@ async def _generate(url: str, headers: Sequence[str], body: str, connections: in
     clients = (_connection(*place, request, start_time + seconds, times, statuses) for _ in range(connections))
     await asyncio.gather(*clients)
     took = time.perf_counter() - start_time
-    times.sort()
-    p50, p95, p99 = (times[min(len(times) - 1, int(len(times) * share))] * 1000 for share in (0.5, 0.95, 0.99))
+    p50, p95, p99 = (statistics.quantiles(times, n=100)[percent - 1] * 1000 for percent in (50, 95, 99))
     return Load(len(times), len(times) / took, p50, p95, p99, sorted(statuses))
 
 

@@ -20,9 +20,7 @@ def token_of_client(stores: Storage) -> str:
     """Return the access token of a connected client."""
     with stores.rows() as session:
         organization = session.query(Organization).one()
-        member = factories.user(session)
-        factories.membership(session, organization, member)
-        grant = factories.connection(session, member, organization)
+        grant = factories.connection(session, factories.member(session, organization), organization)
         return issue_grant_token(factories.signer(session), grant, grant.scopes, now=factories.now())
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from sqlalchemy import NullPool, create_engine, select, text
+from sqlalchemy import select, text
 
 from models.notifications import MailChoice
 from models.organizations import Organization
@@ -24,7 +24,7 @@ from rules.ids import new_id
 from tests import factories
 from tests.harness.certificates import CERTIFICATE, certified
 from tests.harness.webhook_receiver import WebhookReceiver, webhook_receiver
-from tools.bench.stack import Stack, Writes, running, scaled, until, wait_for_rest, warm
+from tools.bench.stack import Stack, Writes, running, scaled, until, wait_for_rest
 
 REPOSITORIES = scaled(400)
 LATENCY_MS = 20
@@ -70,8 +70,7 @@ def add_destinations(stack: Stack, receiver: WebhookReceiver, webhooks: Mapping[
         if hanging:
             receiver.release.clear()
             receiver.hanging.update(webhooks)
-            person = factories.user(session)
-            factories.membership(session, ours, person, "owner")
+            person = factories.member(session, ours, "owner")
             kinds = ["freeze.started", "freeze.enforced", "freeze.ended"]
             session.add(MailChoice(organization_id=ours.id, user_id=person.id, kinds=kinds, updated_at=factories.now()))
             factories.slack_connection(session, ours)
@@ -115,17 +114,13 @@ def served() -> Iterator[tuple[Stack, WebhookReceiver]]:
             "SLACK_CLIENT_SECRET": "a secret of the bench",
             "SLACK_SIGNING_SECRET": "another secret of the bench",
         }
-        stack = exit_stack.enter_context(running(REPOSITORIES, latency_ms=LATENCY_MS, environment=environment))
-        warm(stack)
-        yield stack, receiver
+        yield exit_stack.enter_context(running(REPOSITORIES, latency_ms=LATENCY_MS, environment=environment)), receiver
 
 
 def measure(stack: Stack) -> tuple[float, float]:
     """Freeze and lift everything; return the seconds until the last head, and the CPU seconds of the service."""
-    before, heads, writes = stack.cpu_seconds(), stack.heads(), Writes(stack)
-    freeze_id, since = stack.freeze()
-    took = writes.wait("failure", since, heads)
-    took += writes.wait("success", stack.lift(freeze_id), heads)
+    before = stack.cpu_seconds()
+    took = sum(stack.freeze_and_lift(Writes(stack), stack.heads()))
     wait_for_rest(stack)
     return took, stack.cpu_seconds() - before
 
@@ -145,8 +140,7 @@ def burst(stack: Stack, receiver: WebhookReceiver) -> None:
     """Insert entries at an even rate, wait until each was sent once, and print how long that took."""
     add_destinations(stack, receiver, {f"/in/{action}": action for action in ACTIONS}, hanging=False)
     expected = 0
-    owner = create_engine(stack.stores.database_url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
-    with owner.connect() as connection:
+    with stack.stores.connection() as connection:
         begin = time.monotonic()
         while expected < SECONDS * PER_SECOND:
             ids = [new_id("aud") for _ in ACTIONS]

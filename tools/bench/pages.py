@@ -42,9 +42,7 @@ def sign_in(stores: Storage) -> tuple[str, str]:
     token = new_session_token()
     with stores.rows() as session:
         acme = session.scalars(select(Organization)).one()
-        person = factories.user(session)
-        factories.membership(session, acme, person, "admin")
-        factories.login(session, person, acme, token_hash=token_hash(token))
+        factories.login(session, factories.member(session, acme, "admin"), acme, token_hash=token_hash(token))
         return token, session.scalars(select(Freeze.id).where(Freeze.ended_at.is_(None)).limit(1)).one()
 
 

@@ -10,13 +10,14 @@ import random
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import requests
 
 from tools.bench.servers import cpu_seconds, family
-from tools.bench.stack import LOGIN, Stack, running, scaled, wait_for_rest, warm
+from tools.bench.stack import LOGIN, Stack, running, scaled, wait_for_rest
 
 REPOSITORIES, HEADS = 60, 3
 ROUNDS = scaled(120)
@@ -43,9 +44,6 @@ def measure(counts: tuple[int, int], killed: Sequence[str]) -> tuple[float, str]
     """Do the work once; return CPU seconds, of killed processes until they were killed, and what heads show at last."""
     alone = {"WEB_CONCURRENCY": "1"}
     with running(REPOSITORIES, HEADS, latency_ms=LATENCY_MS, environment=alone, counts=counts) as stack:
-        for host in stack.hosts:
-            warm(replace(stack, api=host))
-        stack.control("GET", "/calls?reset=true")
         before = stack.cpu_seconds()
         used = work(stack, killed)
         wait_for_rest(stack)
@@ -83,14 +81,11 @@ def work(stack: Stack, killed: Sequence[str]) -> float:
 
 def ask(stack: Stack, path: str, body: Any, key: str) -> Any:
     """Send a request under a key to one host after the other until one answers it."""
-    headers = {"Authorization": f"Bearer {stack.keys[LOGIN]}", "Idempotency-Key": key}
     for address in [*stack.hosts, *stack.hosts]:
-        try:
-            answer = requests.post(address + path, json=body, headers=headers, timeout=30)
-        except requests.ConnectionError:
-            continue
-        answer.raise_for_status()
-        return answer.json()
+        with suppress(requests.ConnectionError):
+            answer = replace(stack, api=address).call("POST", path, body, **{"Idempotency-Key": key})
+            answer.raise_for_status()
+            return answer.json()
     raise RuntimeError("no host of the API answers")
 
 

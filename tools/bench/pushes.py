@@ -6,7 +6,9 @@ A person waits for this. Aim: p99 at most 5 s, GitHub at 50 ms a call, one worke
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from tools.bench.stack import Stack, Writes, running, scaled, warm
+import requests
+
+from tools.bench.stack import MAINTAINER, Stack, Writes, running, scaled
 
 PER_SECOND = 50
 SECONDS = scaled(20)
@@ -17,8 +19,6 @@ def main() -> None:
     """Measure and print."""
     with running(PER_SECOND * SECONDS, latency_ms=LATENCY_MS) as stack:
         heads = stack.heads().values()
-        warm(stack)
-        stack.control("GET", "/calls?reset=true")
         pushed, writes = push_all(stack, [(head["repository"], head["number"]) for head in heads]), Writes(stack)
         writes.wait("success", min(pushed.values()), pushed)
         written = writes.first("success", min(pushed.values()), pushed)
@@ -37,7 +37,8 @@ def push_all(stack: Stack, branches: list[tuple[str, int]]) -> dict[str, float]:
         time.sleep(max(0.0, start_time + number / PER_SECOND - time.monotonic()))
         repository, pull = branches[number]
         body = {"message": f"Push {number}", "content": "bW9yZQ==", "branch": f"change-{pull}"}
-        answer = stack.as_person("PUT", f"/repos/{repository}/contents/file-{number}.txt", body)
+        address = f"{stack.fake_github}/repos/{repository}/contents/file-{number}.txt"
+        answer = requests.put(address, json=body, headers={"Authorization": f"Bearer {MAINTAINER}"}, timeout=60)
         answer.raise_for_status()
         return answer.json()["commit"]["sha"], time.time()
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import requests
 
 from tools.bench.servers import cpu_seconds, process, run, wait_for, web
-from tools.bench.stack import LOGIN, Stack, running, scaled, warm
+from tools.bench.stack import LOGIN, Stack, running, scaled
 from tools.embedded.ports import free_port, free_ports
 
 STARTS = scaled(7)
@@ -49,7 +49,6 @@ def main() -> None:
     """Measure and print."""
     print("Restarts")
     with running(20, 2, latency_ms=20) as stack:
-        warm(stack)
         starts = [start(stack.environment) for _ in range(STARTS)]
         seconds, cpu = (sorted(values) for values in zip(*starts, strict=True))
         print(

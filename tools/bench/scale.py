@@ -14,9 +14,8 @@ from functools import partial
 from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
-from typing import TypeVar
 
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, text
 
 from app.commands.units_of_work import NoWakeups
 from app.database import APP_ROLE, WORKER_ROLE, make_engine
@@ -35,7 +34,7 @@ from services.reconcile.leases import Turn, other_installations_due
 from services.schedules.occurrence_start import start_windows
 from tests.factories.plans import BUSINESS
 from tools.bench.servers import cpu_seconds, storage
-from tools.bench.stack import scaled
+from tools.bench.stack import Result, scaled
 
 BRANCHES = (1_000, 10_000, 60_000)
 ORGANIZATIONS = (10, 100, 1_000)
@@ -68,7 +67,6 @@ _WINDOWS = """
 """
 _READ = text("SELECT sum(blks_hit + blks_read) FROM pg_stat_database")
 _FLUSH = text("SELECT pg_stat_force_next_flush()")
-Result = TypeVar("Result")
 _EMPTY = "TRUNCATE organizations, installations CASCADE"
 # Each branch is the `main` of a repository of its own.
 _WORLD = """
@@ -136,12 +134,11 @@ def world() -> Iterator[World]:
     """Start PostgreSQL, with nothing in it."""
     with storage() as stores:
         url = stores.database_url
-        owner = create_engine(url, isolation_level="AUTOCOMMIT")
         requests, jobs = (units_of(url, role) for role in (APP_ROLE, WORKER_ROLE))
-        with owner.connect() as connection:
-            yield World(url, connection, requests, jobs)
-        for engine in (owner, requests.engine, jobs.engine):
-            engine.dispose()
+        with stores.connection() as owner:
+            yield World(url, owner, requests, jobs)
+        for units in (requests, jobs):
+            units.engine.dispose()
 
 
 def sealing(one: World) -> None:
@@ -178,9 +175,7 @@ def turns(one: World) -> None:
             assert Turn().next(uow)
             assert not other_installations_due(uow, 1)
 
-    def look() -> None:
-        jobs_with_work(one.jobs)
-
+    look = partial(jobs_with_work, one.jobs)
     columns = f"{'organisations':>16} {'branches':>10} {'ms':>8} {'blocks':>8} {'all work':>9} {'blocks':>8}"
     print(f"the next installation {columns}")
     for organizations in map(scaled, ORGANIZATIONS):
@@ -188,10 +183,9 @@ def turns(one: World) -> None:
         for _ in range(KEPT_AFTER):
             choose()
             look()
-        print(f"{organizations:>38,} {organizations * 60:>10,}", end="")
-        for work in (choose, look):
-            _, took, blocks = one.cost(work)
-            print(f" {took:>8,.1f} {blocks:>8,.0f}", end="" if work is choose else "\n")
+        costs = (one.cost(work) for work in (choose, look))
+        figures = (f"{took:>8,.1f} {blocks:>8,}" for _, took, blocks in costs)
+        print(f"{organizations:>38,} {organizations * 60:>10,}", *figures)
 
 
 def freezing(one: World) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
-from sqlalchemy import NullPool, create_engine, text
+from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.orm import Session
 
 from app.commands.migrate import migrate
@@ -60,9 +60,13 @@ class Storage:
             found = session.connection().execute(text(statement), values)
             return found.scalar() if found.returns_rows else None
 
+    def connection(self) -> Connection:
+        """Open a connection of the database's owner, which commits each statement."""
+        return create_engine(self.database_url, poolclass=NullPool, isolation_level="AUTOCOMMIT").connect()
+
     def analyze(self) -> None:
         """Do what autovacuum does within a minute."""
-        with create_engine(self.database_url, poolclass=NullPool, isolation_level="AUTOCOMMIT").connect() as connection:
+        with self.connection() as connection:
             connection.execute(text("VACUUM ANALYZE"))
 
 
@@ -128,10 +132,9 @@ def web(
 ) -> Iterator[WebServer]:
     """Serve an ASGI application under gunicorn, and yield the server once `ready` answers below 500."""
     port = port or free_port()
-    arguments = ["gunicorn", "-c", "app/gunicorn.py", application]
     settings = {"PORT": str(port), "WEB_CONCURRENCY": str(WORKERS), **environment}
     address = f"http://127.0.0.1:{port}"
-    with process(arguments, settings) as server:
+    with process(["gunicorn", "-c", "app/gunicorn.py", application], settings) as server:
         wait_for(f"{address}{ready}", server)
         yield WebServer(address, server.pid)
 

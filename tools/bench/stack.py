@@ -9,13 +9,14 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import requests
 
-from tests.harness.app_key import make_app_key
+from tests.harness.app_key import AppKey, make_app_key
 from tools.bench.seeding import Account, seed
 from tools.bench.servers import Storage, cpu_seconds, process, storage, wait_for, web
 from tools.embedded.ports import free_port, free_ports
@@ -29,6 +30,7 @@ MAINTAINER = "the benchmark's maintainer token"
 REST_TIMEOUT = 300.0
 """Seconds in which the service has to reach the state that a measurement waits for."""
 POLL_INTERVAL = 0.1
+Result = TypeVar("Result")
 SCALE = float(os.environ.get("SCALE", "1"))
 
 
@@ -53,9 +55,9 @@ class Stack:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What a further process needs to be one of the service's."""
 
-    def call(self, method: str, path: str, body: Any = None, login: str = LOGIN) -> requests.Response:
-        """Call the service with a key of the organisation that has every scope."""
-        headers = {"Authorization": f"Bearer {self.keys[login]}"}
+    def call(self, method: str, path: str, body: Any = None, login: str = LOGIN, **more: str) -> requests.Response:
+        """Call the service with a key of the organisation that has every scope, and more headers."""
+        headers = {"Authorization": f"Bearer {self.keys[login]}", **more}
         return requests.request(method, self.api + path, headers=headers, json=body, timeout=60)
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
@@ -80,6 +82,12 @@ class Stack:
         self.call("POST", f"/v1/freezes/{freeze_id}/lift", {}, login).raise_for_status()
         return since
 
+    def freeze_and_lift(self, writes: "Writes", heads: Collection[str], login: str = LOGIN) -> tuple[float, float]:
+        """Freeze everything of an organisation and lift it; return the seconds until its last head showed each."""
+        freeze_id, since = self.freeze(login=login)
+        blocked = writes.wait("failure", since, heads)
+        return blocked, writes.wait("success", self.lift(freeze_id, login), heads)
+
     def heads(self, login: str = LOGIN) -> dict[str, Any]:
         """Return what GitHub shows of the open heads of an organisation, by commit."""
         listed = self.control("GET", "/checks")["heads"]
@@ -88,11 +96,6 @@ class Stack:
     def cpu_seconds(self) -> float:
         """Return the CPU time until now of the service's processes."""
         return sum(map(cpu_seconds, self.processes.values()))
-
-    def as_person(self, method: str, path: str, body: Any = None) -> requests.Response:
-        """Call GitHub as a maintainer."""
-        headers = {"Authorization": f"Bearer {MAINTAINER}"}
-        return requests.request(method, self.fake_github + path, headers=headers, json=body, timeout=60)
 
 
 @contextmanager
@@ -117,7 +120,7 @@ def serving(
     environment: Mapping[str, str] | None = None,
     counts: tuple[int, int] = (1, 1),
 ) -> Iterator[Stack]:
-    """Run everything with these organisations, at rest; a call of GitHub takes `latency_ms`.
+    """Run everything with these organisations, warm and at rest; a call of GitHub takes `latency_ms`.
 
     `settings` are GitHub's others (`tools.fake_github.settings`).
     `counts` are the hosts of the API, of two processes each, and the workers. No full resync by the clock
@@ -138,9 +141,7 @@ def serving(
         requests.put(f"{fake_github}/_control/settings", json=changed, timeout=10).raise_for_status()
         dependencies = {
             **stores.environment,
-            "GITHUB_APP_ID": "1",
-            "GITHUB_APP_PRIVATE_KEY": key.private,
-            "GITHUB_WEBHOOK_SECRET": WEBHOOK_SECRET,
+            **app_settings(key),
             "GITHUB_API_URL": fake_github,
             "FULL_PASS_EVERY": "86400",
             **(environment or {}),
@@ -150,15 +151,25 @@ def serving(
         for number in range(1, counts[1] + 1):
             processes[f"worker-{number}"] = stack.enter_context(process(["app", "worker"], dependencies)).pid
         addresses = [host.address for host in hosts]
-        yield Stack(addresses[0], fake_github, keys, stores, processes, addresses, dependencies)
+        started = Stack(addresses[0], fake_github, keys, stores, processes, addresses, dependencies)
+        for address, account in product(addresses, accounts):
+            _warm(replace(started, api=address), account)
+        started.control("GET", "/calls?reset=true")
+        yield started
 
 
-def warm(stack: Stack, repository: str = f"{LOGIN}/service-1", login: str = LOGIN) -> None:
+def app_settings(key: AppKey) -> dict[str, str]:
+    """Return what a process needs to be the App."""
+    return {"GITHUB_APP_ID": "1", "GITHUB_APP_PRIVATE_KEY": key.private, "GITHUB_WEBHOOK_SECRET": WEBHOOK_SECRET}
+
+
+def _warm(stack: Stack, account: Account) -> None:
     """Freeze and lift one branch a few times: a service that has been running has connections and statements ready."""
+    branch = {"type": "branch", "repository": f"{account.login}/{account.name.format(1)}", "branch": "main"}
     for _ in range(6):
-        freeze, _ = stack.freeze({"type": "branch", "repository": repository, "branch": "main"}, login)
+        freeze, _ = stack.freeze(branch, account.login)
         time.sleep(0.5)
-        stack.lift(freeze, login)
+        stack.lift(freeze, account.login)
         time.sleep(0.5)
     wait_for_rest(stack)
 
@@ -169,13 +180,14 @@ def wait_for_rest(stack: Stack) -> None:
     until(lambda: not stack.stores.sql(query))
 
 
-def until(reached: Callable[[], object], every: float = POLL_INTERVAL, deadline: float = REST_TIMEOUT) -> None:
-    """Poll until a state is reached; raise TimeoutError if it takes too long."""
+def until(read: Callable[[], Result], every: float = POLL_INTERVAL, deadline: float = REST_TIMEOUT) -> Result:
+    """Poll until something is true or there, and return it; raise TimeoutError if it takes too long."""
     end = time.monotonic() + deadline
-    while not reached():
+    while not (found := read()):
         if time.monotonic() > end:
             raise TimeoutError("what was waited for did not come")
         time.sleep(every)
+    return found
 
 
 class Write(NamedTuple):

@@ -9,9 +9,8 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-from tools.bench.stack import Stack, running, scaled, until, warm
+from tools.bench.stack import Stack, running, scaled, until
 from tools.fake_github.model.installations import PERMISSIONS
 
 LATENCY_MS = 50
@@ -74,12 +73,10 @@ def _measure(case: Case) -> str:
         settings={"rulesetDelaySeconds": case.delay},
         environment={"GITHUB_RULESET_DELAY": str(case.delay), **limited},
     ) as stack:
-        warm(stack)
         stack.stores.sql(READ)
         stack.stores.sql(PERMITTED, permissions=json.dumps(permissions))
         if case.stops:
             stack.stores.sql(AUTHORIZED)
-        stack.control("GET", "/calls?reset=true")
         freeze_id, _ = stack.freeze()
         answered_at = datetime.now(UTC)
         blocked = (_wait(stack, freeze_id, "blockedAt") - answered_at).total_seconds()
@@ -94,11 +91,5 @@ def _measure(case: Case) -> str:
 
 def _wait(stack: Stack, freeze_id: str, name: str) -> datetime:
     """Wait until a freeze shows a moment, and return that."""
-    shown: dict[str, Any] = {}
-
-    def read() -> bool:
-        shown.update(stack.call("GET", f"/v1/freezes/{freeze_id}").json())
-        return shown.get(name) is not None
-
-    until(read, POLL_INTERVAL)
-    return datetime.fromisoformat(shown[name])
+    shown: str = until(lambda: stack.call("GET", f"/v1/freezes/{freeze_id}").json().get(name), POLL_INTERVAL)
+    return datetime.fromisoformat(shown)

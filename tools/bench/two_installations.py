@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection
 
 from tools.bench.seeding import Account
-from tools.bench.stack import Stack, Writes, scaled, serving, wait_for_rest, warm
+from tools.bench.stack import Stack, Writes, scaled, serving, wait_for_rest
 
 Times = list[tuple[float, float]]
 """Seconds that the small one's freezes and their lifts took."""
@@ -33,15 +33,13 @@ def main() -> None:
         Account(SMALL, 4712, SMALL_REPOSITORIES, SMALL_HEADS, "web-{}"),
     ]
     with serving(accounts, latency_ms=LATENCY_MS) as stack:
-        warm(stack, f"{SMALL}/web-1", SMALL)
-        warm(stack, f"{LARGE}/service-1", LARGE)
         small, large = stack.heads(SMALL), stack.heads(LARGE)
         print(
             f"{len(small)} heads in {SMALL_REPOSITORIES} repositories beside {len(large)} in {LARGE_REPOSITORIES}, "
             f"one worker, {LATENCY_MS} ms a call"
         )
         writes = Writes(stack)
-        alone = [freeze_and_lift(stack, writes, small) for _ in range(ALONE)]
+        alone = [stack.freeze_and_lift(writes, small, SMALL) for _ in range(ALONE)]
         wait_for_rest(stack)
         beside, seconds = measure_beside(stack, small, large)
     for what, before, now in zip(("blocked", "free"), zip(*alone, strict=True), zip(*beside, strict=True), strict=True):
@@ -53,20 +51,13 @@ def main() -> None:
     print(f"  the large one's {len(large)} heads were blocked after {seconds:.0f} s (aim: 5 s of delay for a freeze)")
 
 
-def freeze_and_lift(stack: Stack, writes: Writes, heads: Collection[str]) -> tuple[float, float]:
-    """Freeze and lift the small one, and return the seconds that both took."""
-    frozen, since = stack.freeze(login=SMALL)
-    blocked = writes.wait("failure", since, heads)
-    return blocked, writes.wait("success", stack.lift(frozen, SMALL), heads)
-
-
 def measure_beside(stack: Stack, small: Collection[str], large: Collection[str]) -> tuple[Times, float]:
     """Freeze and lift the small one while the large fan-out runs; return what both took."""
     writes, times = Writes(stack), Times()
     writes.look()
     _, since = stack.freeze(login=LARGE)
     while len(writes.first("failure", since, large)) < len(large):
-        times.append(freeze_and_lift(stack, writes, small))
+        times.append(stack.freeze_and_lift(writes, small, SMALL))
         time.sleep(PAUSE)
         writes.look()
     return times, writes.wait("failure", since, large)

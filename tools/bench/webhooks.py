@@ -9,7 +9,7 @@ from integrations.github.signatures import sign
 from tests.harness.app_key import make_app_key
 from tools.bench.load import Asked, in_turns
 from tools.bench.servers import WebServer, storage, web
-from tools.bench.stack import WEBHOOK_SECRET
+from tools.bench.stack import WEBHOOK_SECRET, app_settings
 
 BODY_BYTES = 12_000
 """Of a `check_run` at GitHub, with its repository, organisation and sender."""
@@ -33,11 +33,7 @@ def delivery(server: WebServer, event: str, **payload: object) -> Asked:
 
 def main() -> None:
     """Measure and print."""
-    ours = {
-        "GITHUB_APP_ID": "1",
-        "GITHUB_APP_PRIVATE_KEY": make_app_key().private,
-        "GITHUB_WEBHOOK_SECRET": WEBHOOK_SECRET,
-    }
+    ours = app_settings(make_app_key())
     with storage() as stores, web({**stores.environment, **ours}, ready="/healthz") as server:
         check = delivery(server, "check_run", check_run={"head_sha": "a" * 40, "app": _APP})
         asked = {"our own check": check, "a push": delivery(server, "push", ref="refs/heads/main")}

@@ -99,7 +99,7 @@ def add_rows(session: Session, of: TenantFixture) -> None:
         factories.slack_subscription(session, organization, channel_id=f"C{number}")
         factories.webhook(session, organization)
         factories.webhook_message(session, of.webhook)
-        factories.membership(session, organization, factories.user(session))
+        factories.member(session, organization)
         factories.login(session, owner, organization, token_hash=token_hash(new_session_token()))
         factories.connection(session, owner, organization)
         elsewhere = factories.organization(session, "Elsewhere")

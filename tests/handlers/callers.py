@@ -78,8 +78,7 @@ class Tenant:
 
     def connected(self, role: str, *scopes: str) -> Caller:
         """Return an MCP client that a new member with this role has connected; no scopes: all of them."""
-        person = factories.user(self.session)
-        factories.membership(self.session, self.organization, person, role)
+        person = factories.member(self.session, self.organization, role)
         grant = factories.connection(self.session, person, self.organization, *scopes)
         signer = factories.signer(self.session)
         return Caller(self.http, issue_grant_token(signer, grant, grant.scopes, now=factories.now()))

@@ -301,8 +301,7 @@ class TestSignIn:
     @pytest.fixture
     def person(self, freeze: Command, http: httpx.Client, acme: Tenant) -> Caller:
         """Return a member who is asked to approve, without a key in the environment."""
-        user = factories.user(acme.session)
-        factories.membership(acme.session, acme.organization, user)
+        user = factories.member(acme.session, acme.organization)
         freeze.environment["FREEZE_KEY"] = None
         return signed_in(acme.session, http, user, acme.organization)
 

@@ -27,8 +27,7 @@ CASES = [(operation, body) for operation in PATHS for body in EMPTY[: 2 if opera
 def ids(acme: Tenant) -> dict[str, str]:
     """Return the id of one object for each path."""
     branch = factories.branch(acme.session, acme.repository("web"))
-    grace = factories.user(acme.session)
-    factories.membership(acme.session, acme.organization, grace, "member")
+    grace = factories.member(acme.session, acme.organization, "member")
     return {
         "userId": grace.id,
         "repoId": branch.repository_id,

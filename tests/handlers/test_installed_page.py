@@ -49,8 +49,7 @@ class Visitor:
 @pytest.fixture
 def visit(connection: ConnectionFixture, http: httpx.Client) -> Any:
     def visit(role: str = "admin", *, signed_in: bool = True) -> Visitor:
-        person = factories.user(connection.session, role.title())
-        factories.membership(connection.session, connection.tenant.organization, person, role)
+        person = factories.member(connection.session, connection.tenant.organization, role, role.title())
         token = new_session_token()
         factories.login(connection.session, person, connection.tenant.organization, token_hash=token_hash(token))
         caller = Caller(http, factories.session_token(connection.session, person, connection.tenant.organization))

@@ -23,8 +23,7 @@ PATH = "/api/auth/org/delete"
 
 def signed_in(tenant: Tenant, role: str, *, active: bool = True, support: bool = False) -> Caller:
     """Return a new member with this role, who calls with a session token."""
-    user = factories.user(tenant.session, role.title())
-    factories.membership(tenant.session, tenant.organization, user, role)
+    user = factories.member(tenant.session, tenant.organization, role, role.title())
     return of(tenant, user, active=active, support=support)
 
 
@@ -139,8 +138,7 @@ class TestDeleteOrganization:
 
     def test_deletion_is_mailed_to_the_owners_only(self, acme: Tenant, owner: Caller) -> None:
         signed_in(acme, "admin")
-        second = factories.user(acme.session, "Grace")
-        factories.membership(acme.session, acme.organization, second, "owner")
+        factories.member(acme.session, acme.organization, "owner", "Grace")
         delete(owner)
         rows = acme.session.execute(text("SELECT recipient, template FROM mails ORDER BY recipient")).all()
         assert [row.recipient.partition("-")[0] for row in rows] == ["grace", "owner"]
@@ -165,8 +163,7 @@ class TestDeleteOrganization:
         assert key.get("/v1/freezes").json()["data"][0]["state"] == "in_force"
 
     def test_member_of_only_a_deleted_organization_may_create_another(self, acme: Tenant, owner: Caller) -> None:
-        person = factories.user(acme.session)
-        factories.membership(acme.session, acme.organization, person, "owner")
+        person = factories.member(acme.session, acme.organization, "owner")
         nowhere = Caller(acme.http, factories.session_token(acme.session, person, None))
         refusal(nowhere.get("/v1/freezes"), 403, "no_organization_selected")
         delete(owner)

@@ -65,8 +65,7 @@ class Machine(FreezingMachine):
         repository = self.tenant.repository("web")
         self.branch = factories.branch(self.session, repository)
         self.pull = factories.pull_request(self.session, repository)
-        person = factories.user(self.session)
-        factories.membership(self.session, self.tenant.organization, person, "owner")
+        person = factories.member(self.session, self.tenant.organization, "owner")
         created_by = {"type": "user", "id": person.id, "name": person.name}
         self.key = self.tenant.key(created_by=created_by)
         self.model = Model()

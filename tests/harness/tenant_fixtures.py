@@ -103,8 +103,7 @@ class TenantFixture:
 def make_tenant_fixture(session: Session, name: str) -> TenantFixture:
     """Found an organisation."""
     organization = factories.organization(session, name)
-    owner = factories.user(session)
-    factories.membership(session, organization, owner, "owner")
+    owner = factories.member(session, organization, "owner")
     installation = factories.installation(session, organization, name)
     repository = factories.repository(session, organization, f"{name}/{name}-web")
     branch = factories.branch(session, repository)

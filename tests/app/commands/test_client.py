@@ -40,8 +40,7 @@ def served(shared_database: psycopg.Connection, redis_url: str) -> Iterator[str]
 @pytest.fixture
 def grant(session: Session, acme: Organization) -> OAuthGrant:
     """Return a connection of a member of acme."""
-    person = factories.user(session)
-    factories.membership(session, acme, person, "admin")
+    person = factories.member(session, acme, "admin")
     return factories.connection(session, person, acme)
 
 
@@ -154,8 +153,7 @@ class TestRejections:
 
 def test_blocked_device_gets_no_connection(session: Session, http: httpx.Client, acme: Organization) -> None:
     """A device has no document: its name is its id."""
-    person = factories.user(session)
-    factories.membership(session, acme, person, "member")
+    person = factories.member(session, acme, "member")
     caller = signed_in(session, http, person, acme)
     form = {"client_id": "mcp-remote", "resource": f"{factories.AUDIENCE}/mcp"}
     begun = http.post("/api/auth/device/code", data=form).json()

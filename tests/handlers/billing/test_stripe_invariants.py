@@ -90,8 +90,7 @@ class Machine(FreezingMachine):
         self.shop = type(self).opened()
         self.tenant = self.shop.tenant
         self.branch = factories.branch(self.tenant.session, self.tenant.repository("web"))
-        person = factories.user(self.tenant.session)
-        factories.membership(self.tenant.session, self.tenant.organization, person, "owner")
+        person = factories.member(self.tenant.session, self.tenant.organization, "owner")
         self.key = self.tenant.key(created_by={"type": "user", "id": person.id, "name": person.name})
         self.model = Model()
 

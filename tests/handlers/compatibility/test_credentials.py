@@ -68,8 +68,7 @@ class TestPlacesOfTheToken:
 class TestCredentials:
     def test_tokens_of_sessions_are_403(self, http: httpx.Client, acme: Tenant, web: WatchedBranch) -> None:
         opaque = new_session_token()
-        person = factories.user(acme.session)
-        factories.membership(acme.session, acme.organization, person, "owner")
+        person = factories.member(acme.session, acme.organization, "owner")
         factories.login(acme.session, person, acme.organization, token_hash=token_hash(opaque))
         acme.session.flush()
         for token in (acme.person("owner").token, opaque):

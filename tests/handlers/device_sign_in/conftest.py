@@ -33,9 +33,7 @@ def device(begin: Callable[[], Device]) -> Device:
 @pytest.fixture
 def ada(session: Session, acme: Tenant) -> User:
     """Return a member of acme."""
-    user = factories.user(session)
-    factories.membership(session, acme.organization, user)
-    return user
+    return factories.member(session, acme.organization)
 
 
 @pytest.fixture

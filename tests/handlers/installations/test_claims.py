@@ -129,8 +129,7 @@ class TestClaimState:
         assert sorted(answer.status_code for answer in answers) == [200, 422, 422]
 
     def test_claim_state_expires_after_an_hour(self, connection: ConnectionFixture, later: Any) -> None:
-        person = factories.user(connection.session)
-        factories.membership(connection.session, connection.tenant.organization, person, "admin")
+        person = factories.member(connection.session, connection.tenant.organization, "admin")
         token = factories.session_token(
             connection.session, person, connection.tenant.organization, ttl=timedelta(hours=2)
         )

@@ -28,9 +28,7 @@ def client(session: Session, http: httpx.Client, redis: Any) -> Client:
 @pytest.fixture
 def ada(session: Session, acme: Tenant) -> User:
     """Return an administrator of acme."""
-    user = factories.user(session)
-    factories.membership(session, acme.organization, user, "admin")
-    return user
+    return factories.member(session, acme.organization, "admin")
 
 
 @pytest.fixture

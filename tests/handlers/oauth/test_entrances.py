@@ -187,8 +187,7 @@ class TestEnd:
         self, http: httpx.Client, client: Client, person: Caller, acme: Tenant
     ) -> None:
         tokens = client.connect(person, acme.id)
-        owner = factories.user(acme.session)
-        factories.membership(acme.session, acme.organization, owner, "owner")
+        owner = factories.member(acme.session, acme.organization, "owner")
         caller = signed_in(acme.session, http, owner, acme.organization)
         deleted = caller.post("/api/auth/org/delete", {"name": acme.organization.name})
         assert deleted.status_code == 200, deleted.text

@@ -30,8 +30,7 @@ def link(acme: Tenant, workspace: SlackConnection) -> Link:
     """Link a Slack user to a new member: `link("member")` is Ada."""
 
     def link_user(role: str, slack_user_id: str = ADA) -> User:
-        user = factories.user(acme.session, slack_user_id[2:].capitalize())
-        factories.membership(acme.session, acme.organization, user, role)
+        user = factories.member(acme.session, acme.organization, role, slack_user_id[2:].capitalize())
         factories.slack_link(acme.session, workspace, user, slack_user_id=slack_user_id)
         return user
 

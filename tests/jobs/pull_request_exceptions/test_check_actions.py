@@ -43,8 +43,7 @@ def account(harness: Harness, login: str = "octocat") -> dict[str, str]:
 def link(harness: Harness, login: str) -> str:
     """Make an account at GitHub a new member's own; returns the member's id."""
     organization = harness.session.scalars(select(Organization)).one()
-    person = factories.user(harness.session, "Ada")
-    factories.membership(harness.session, organization, person, "viewer")
+    person = factories.member(harness.session, organization, "viewer", "Ada")
     factories.github_link(harness.session, organization, person, account_id=int(account(harness, login)["id"]))
     harness.session.commit()
     return person.id

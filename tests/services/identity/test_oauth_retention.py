@@ -39,8 +39,7 @@ def jobs(
 @pytest.fixture
 def grant(session: Session, acme: Organization) -> OAuthGrant:
     """Return a connection, with a code and a refresh token that have just been used."""
-    person = factories.user(session)
-    factories.membership(session, acme, person, "member")
+    person = factories.member(session, acme, "member")
     grant = factories.connection(session, person, acme)
     now = factories.now()
     of_grant = {"organization_id": acme.id, "grant_id": grant.id, "used_at": now}

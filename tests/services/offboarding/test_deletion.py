@@ -37,8 +37,7 @@ DELETING = "DELETE /repos/acme/web/rulesets"
 @pytest.fixture
 def owner(harness: Harness) -> str:
     """The address of acme's owner."""
-    user = factories.user(harness.session, "Olga")
-    factories.membership(harness.session, harness.organization, user, "owner")
+    user = factories.member(harness.session, harness.organization, "owner", "Olga")
     harness.session.commit()
     return user.email
 

@@ -26,7 +26,7 @@ FAILED = response(b"", "500 Internal Server Error")
 class TestDisabling:
     def test_endpoint_that_is_gone_is_disabled_at_once_and_administrators_know(self, webhooks: WebhookHarness) -> None:
         for role in ("owner", "admin", "member"):
-            factories.membership(webhooks.session, webhooks.acme, factories.user(webhooks.session), role)
+            factories.member(webhooks.session, webhooks.acme, role)
         webhooks.receiver.answers["/secret-path"] = GONE
         endpoint = webhooks.endpoint("/secret-path", name="Status page")
         waiting = factories.webhook_message(webhooks.session, endpoint, due_at=factories.now() + DAY)

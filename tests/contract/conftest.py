@@ -10,7 +10,7 @@ from sqlalchemy import delete
 
 from app.main import create_app
 from models.identity import ThrottledAttempt
-from tests.harness.accounts import SECRET_KEY, AccountFixture, make_account_fixture
+from tests.harness.accounts import AccountFixture, make_account_fixture
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import client_of, serving
 from tests.harness.sessions import committing
@@ -48,7 +48,7 @@ def http(served: str) -> Iterator[httpx.Client]:
 @pytest.fixture(scope="module")
 def served_accounts(module_database: str, redis_url: str) -> Iterator[AccountFixture]:
     """Serve the product for the tests of one module, with two organisations and a person who owns the first."""
-    config = product_config(module_database, redis_url, secret_key=SECRET_KEY)
+    config = product_config(module_database, redis_url)
     app = create_app(config, product_parts(wakeups=RecordedWakeups()))
     with (
         serving(app) as base_url,

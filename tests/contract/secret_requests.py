@@ -16,7 +16,9 @@ from models.organizations import Organization
 from tests import factories
 from tests.handlers.callers import EVERYTHING
 from tests.handlers.oauth.requests import CLIENT_ID, DECIDE, DOCUMENT, PREVIEW, REDIRECT, VERIFIER, answer_of, query_of
-from tests.harness.accounts import PASSWORD, ask, mailed_token, token_of
+from tests.harness.accounts import ask
+from tests.harness.mails import mailed_token, token_of
+from tests.harness.passwords import PASSWORD
 from tools.fake_slack import FakeSlack
 from tools.mcp_requests import request_of
 

@@ -23,7 +23,8 @@ from services.core.encryption import decrypt
 from services.identity.access_tokens import TOKEN_TYPE
 from services.identity.signing_keys import USE
 from tests import factories
-from tests.harness.accounts import SECRET_KEY, AccountFixture, ask, code
+from tests.factories import SECRET_KEY
+from tests.harness.accounts import AccountFixture, ask, code
 
 CONTRACT = load_contract()
 INVALID = (401, "invalid_token")

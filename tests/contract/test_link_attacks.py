@@ -5,8 +5,10 @@ from sqlalchemy import update
 
 from models.organizations import Membership
 from rules.ids import new_id
-from tests.harness.accounts import PASSWORD, AccountFixture, account, ask, code, mailed_token, signs_in
+from tests.harness.accounts import AccountFixture, account, ask, code, signs_in
 from tests.harness.concurrency import at_once
+from tests.harness.mails import mailed_token
+from tests.harness.passwords import PASSWORD
 
 INVALID = (401, "invalid_token")
 ANOTHER = "eight green bicycles"

@@ -33,7 +33,7 @@ from services.core.encryption import decrypt
 from services.identity.signing_keys import USE
 from tests.conftest import as_libpq
 from tests.contract.secret_requests import ADDRESS, SECOND, THIRD, WRONG, Scenario
-from tests.harness.accounts import PASSWORD, SECRET_KEY
+from tests.harness.passwords import PASSWORD
 from tests.harness.product import product_config, product_parts
 from tests.harness.servers import client_of, serving
 from tests.harness.sessions import committing
@@ -105,7 +105,6 @@ def config_of(database: str, redis_url: str, **changes: Any) -> Config:
     return product_config(
         database,
         redis_url,
-        secret_key=SECRET_KEY,
         cursor_secret=CURSORS,
         github_api_url="http://127.0.0.1:1",
         github_app_id=1,

@@ -7,7 +7,8 @@ import pytest
 
 from schemas.contract import Operation, load_contract
 from tests import factories
-from tests.harness.accounts import PASSWORD, AccountFixture, ask, code
+from tests.harness.accounts import AccountFixture, ask, code
+from tests.harness.passwords import PASSWORD
 
 CONTRACT = load_contract()
 ORIGIN = factories.ISSUER

@@ -1,40 +1,23 @@
-"""Accounts with passwords, programs and browsers that sign in to them, and the links that are mailed."""
+"""Programs and browsers that sign in to accounts with a password."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
-import orjson
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from models.identity import Mail
-from models.organizations import Organization, User
-from services.core.encryption import decrypt
-from services.mail.outbox import USE, associated_data
-from tests import factories
-from tests.harness.passwords import hash_password
+from models.organizations import User
+from tests.harness.passwords import PASSWORD
 from tests.harness.response_conformance import checked_client
 
-PASSWORD = "seven green bicycles"
 EVE = {"name": "Eve Adams", "email": "eve@example.com", "password": PASSWORD}
 """The fields of a sign-up."""
 OTHER = "eight green bicycles"
 HERE = "http://127.0.0.1:8080"
 """The web origin of the service that tests talk to."""
-
-
-def account(session: Session, name: str = "Eve", *organizations: Organization, role: str = "member") -> User:
-    """Add a person whose password is PASSWORD, a member of these organisations."""
-    user = factories.user(session, name)
-    user.password_hash, user.email_verified_at = hash_password(PASSWORD), factories.now()
-    session.flush()
-    for organization in organizations:
-        factories.membership(session, organization, user, role)
-    return user
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,34 +75,6 @@ def client(base_url: str) -> Iterator[Client]:
     """Yield a client that is not signed in."""
     with checked_client(base_url) as http:
         yield Client(http)
-
-
-def mails_to(session: Session, address: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return template and fields of the mails to an address, the oldest first."""
-    session.expire_all()
-    rows = session.scalars(select(Mail).where(Mail.recipient == address).order_by(Mail.id))
-    return [
-        (
-            row.template,
-            orjson.loads(
-                decrypt(
-                    factories.SECRET_KEY.encode(),
-                    USE,
-                    associated_data(row.id, row.recipient),
-                    row.encrypted_values or b"",
-                )
-            ),
-        )
-        for row in rows
-    ]
-
-
-def link(session: Session, address: str) -> str:
-    """Return the token of the link that was mailed last."""
-    _, fields = mails_to(session, address)[-1]
-    found = re.search(r"token=([\w-]+)$", fields["url"])
-    assert found is not None
-    return found[1]
 
 
 def confirmed(visitor: Client, token: str, password: str = PASSWORD) -> httpx.Response:

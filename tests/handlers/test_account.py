@@ -13,10 +13,12 @@ from models.identity import Mail, ThrottledAttempt
 from models.oauth import OAuthGrant
 from models.organizations import LoginSession, Membership, User
 from tests import factories
-from tests.handlers.accounts import EVE, OTHER, PASSWORD, Client, account, link, mails_to
+from tests.handlers.accounts import EVE, OTHER, Client
 from tests.handlers.callers import Tenant, closed, refusal
 from tests.handlers.device_sign_in.requests import one_time_token
 from tests.harness.concurrency import at_once
+from tests.harness.mails import mailed_token, mails_to
+from tests.harness.passwords import PASSWORD, account
 
 Later = Callable[..., None]
 WRONG = "nine purple wheelbarrows"
@@ -150,7 +152,7 @@ class TestChangeEmail:
         assert mails_to(acme.session, before)[0][1]["address"] == NEW
         assert visitor.sign_in(before).status_code == 200
         visitor.http.cookies.clear()
-        confirmed = eve.auth("confirm-email", token=link(acme.session, NEW))
+        confirmed = eve.auth("confirm-email", token=mailed_token(acme.session, NEW))
         assert (confirmed.status_code, confirmed.json()["email"]) == (200, NEW)
         assert (mailed(acme.session, before), mailed(acme.session, NEW)) == (
             ["email_change_requested", "email_changed"],
@@ -160,24 +162,24 @@ class TestChangeEmail:
         assert entries(acme) == [("user.email_change_requested", {}), ("user.email_changed", changed)]
         refusal(visitor.sign_in(before), 401, "wrong_credentials")
         assert visitor.sign_in(NEW).status_code == 200
-        refusal(eve.auth("confirm-email", token=link(acme.session, NEW)), 404, "not_found")
+        refusal(eve.auth("confirm-email", token=mailed_token(acme.session, NEW)), 404, "not_found")
 
     def test_link_is_confirmed_by_the_person_who_requested_it_alone(
         self, eve: Client, visitor: Client, session: Session, user: User
     ) -> None:
         eve.auth("change-email", email=NEW, password=PASSWORD)
         ada = visitor.signed_in(account(session, "Ada"))
-        refusal(ada.auth("confirm-email", token=link(session, NEW)), 404, "not_found")
+        refusal(ada.auth("confirm-email", token=mailed_token(session, NEW)), 404, "not_found")
         refusal(eve.auth("confirm-email", token=one_time_token(session, "reset_password", user.id)), 404, "not_found")
-        assert eve.auth("confirm-email", token=link(session, NEW)).status_code == 200
+        assert eve.auth("confirm-email", token=mailed_token(session, NEW)).status_code == 200
 
     def test_link_ends_after_an_hour_or_with_the_next_link(self, eve: Client, session: Session, later: Later) -> None:
         eve.auth("change-email", email=NEW, password=PASSWORD)
-        first = link(session, NEW)
+        first = mailed_token(session, NEW)
         eve.auth("change-email", email=NEW, password=PASSWORD)
         refusal(eve.auth("confirm-email", token=first), 404, "not_found")
         later(hours=1)
-        refusal(eve.auth("confirm-email", token=link(session, NEW)), 404, "not_found")
+        refusal(eve.auth("confirm-email", token=mailed_token(session, NEW)), 404, "not_found")
 
     def test_change_of_address_does_not_reveal_who_has_an_account(self, eve: Client, session: Session) -> None:
         taken = account(session, "Ada").email
@@ -190,9 +192,9 @@ class TestChangeEmail:
         self, eve: Client, visitor: Client, session: Session, user: User
     ) -> None:
         eve.auth("change-email", email=EVE["email"], password=PASSWORD)
-        changing = link(session, EVE["email"])
+        changing = mailed_token(session, EVE["email"])
         visitor.auth("sign-up", **EVE)
-        signing_up = link(session, EVE["email"])
+        signing_up = mailed_token(session, EVE["email"])
         answers = at_once(
             lambda: eve.auth("confirm-email", token=changing),
             lambda: visitor.auth("verify-email", token=signing_up, password=PASSWORD),
@@ -218,7 +220,7 @@ class TestChangeEmail:
         self, eve: Client, visitor: Client, session: Session, user: User
     ) -> None:
         eve.auth("change-email", email=NEW, password=PASSWORD)
-        changing = link(session, NEW)
+        changing = mailed_token(session, NEW)
         reset = one_time_token(session, "reset_password", user.id)
         assert visitor.auth("reset-password", token=reset, password=OTHER).status_code == 204
         again = visitor.signed_in(user, OTHER)

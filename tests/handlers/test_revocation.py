@@ -18,11 +18,12 @@ from models.organizations import LoginSession, Membership
 from models.repositories import Repository
 from tests import factories
 from tests.factories.plans import change_plan
-from tests.handlers.accounts import Client, account
+from tests.handlers.accounts import Client
 from tests.handlers.callers import EVERYTHING, Caller, Tenant
 from tests.handlers.late_requests import SlowRequest, hammer, ok
 from tests.handlers.people import Person, member
 from tests.harness.clock import MovableClock
+from tests.harness.passwords import account
 
 FRIDAYS = {
     "name": "Fridays",

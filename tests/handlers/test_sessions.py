@@ -13,10 +13,11 @@ from services.core.unit_of_work import UnitOfWorkFactory
 from services.identity.signing_keys import PUBLISH_BEFORE, SIGNING_PERIOD, VERIFICATION_PERIOD
 from services.maintenance.tasks import rotate_keys
 from tests import factories
-from tests.handlers.accounts import HERE, Client, account
+from tests.handlers.accounts import HERE, Client
 from tests.handlers.callers import Tenant, refusal
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
+from tests.harness.passwords import account
 from tests.harness.wakeups import RecordedWakeups
 
 Later = Callable[..., None]

@@ -18,10 +18,12 @@ from models.audit import AuditEntry
 from models.organizations import Membership
 from services.core.tokens import new_session_token
 from tests import factories
-from tests.handlers.accounts import HERE, OTHER, PASSWORD, Client, account, client, link
+from tests.handlers.accounts import HERE, OTHER, Client, client
 from tests.handlers.callers import Tenant, closed, refusal
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import at_once
+from tests.harness.mails import mailed_token
+from tests.harness.passwords import PASSWORD, account
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import serving
 
@@ -181,7 +183,7 @@ class TestSignIn:
         user = account(session)
         device = self.device_of(visitor, user.email)
         visitor.auth("forgot-password", email=user.email)
-        reset = {"token": link(session, user.email), "password": OTHER}
+        reset = {"token": mailed_token(session, user.email), "password": OTHER}
         assert visitor.auth("reset-password", **reset).status_code == 204
         visitor.http.cookies.clear()
         self.lock(visitor, user.email)
@@ -191,7 +193,7 @@ class TestSignIn:
         user = account(session)
         self.lock(visitor, user.email)
         visitor.auth("forgot-password", email=user.email)
-        visitor.auth("reset-password", token=link(session, user.email), password=OTHER)
+        visitor.auth("reset-password", token=mailed_token(session, user.email), password=OTHER)
         device = str(visitor.http.cookies.get("device"))
         visitor.http.cookies.clear()
         self.lock(visitor, user.email)

@@ -9,8 +9,10 @@ from sqlalchemy.orm import Session
 
 from models.identity import OneTimeToken
 from models.organizations import User
-from tests.handlers.accounts import EVE, HERE, OTHER, PASSWORD, Client, account, accounts, confirmed, link, mails_to
+from tests.handlers.accounts import EVE, HERE, OTHER, Client, accounts, confirmed
 from tests.handlers.callers import Tenant, closed, refusal
+from tests.harness.mails import mailed_token, mails_to
+from tests.harness.passwords import PASSWORD, account
 
 Later = Callable[..., None]
 
@@ -24,7 +26,7 @@ class TestSignUp:
         assert fields["url"].startswith(f"{HERE}/verify?token=")
         assert accounts(session) == 0
         refusal(visitor.sign_in("eve@example.com"), 401, "wrong_credentials")
-        assert confirmed(visitor, link(session, "eve@example.com")).status_code == 200
+        assert confirmed(visitor, mailed_token(session, "eve@example.com")).status_code == 200
         assert visitor.sign_in("eve@example.com").status_code == 200
 
     def test_sign_up_of_a_known_address_is_revealed_only_by_mail(self, visitor: Client, session: Session) -> None:
@@ -47,9 +49,9 @@ class TestSignUp:
         self, visitor: Client, session: Session
     ) -> None:
         visitor.auth("sign-up", **EVE)
-        own = link(session, "eve@example.com")
+        own = mailed_token(session, "eve@example.com")
         visitor.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
-        foreign = link(session, "eve@example.com")
+        foreign = mailed_token(session, "eve@example.com")
         assert confirmed(visitor, own).json()["name"] == "Eve Adams"
         refusal(confirmed(visitor, foreign, OTHER), 404, "not_found")
         assert visitor.sign_in("eve@example.com").status_code == 200
@@ -117,7 +119,7 @@ class TestSignUp:
         visitor.auth("sign-up", **EVE)
         waiting = session.scalars(select(OneTimeToken)).one()
         assert waiting.details["passwordHash"].startswith("$argon2id$")
-        confirmed(visitor, link(session, "eve@example.com"))
+        confirmed(visitor, mailed_token(session, "eve@example.com"))
         session.expire_all()
         assert session.scalars(select(OneTimeToken)).one().details == {}
 
@@ -130,7 +132,7 @@ class TestForgotPassword:
         for _ in range(7):
             assert visitor.auth("forgot-password", email=user.email).status_code == 202
         assert len(mails_to(session, user.email)) == 5
-        reset = {"token": link(session, user.email), "password": OTHER}
+        reset = {"token": mailed_token(session, user.email), "password": OTHER}
         assert visitor.auth("reset-password", **reset).status_code == 204
 
     def test_request_after_half_an_hour_is_answered_by_a_new_mail(
@@ -168,7 +170,7 @@ class TestForgotPassword:
 class TestResetPassword:
     def asked(self, visitor: Client, session: Session, user: User) -> str:
         visitor.auth("forgot-password", email=user.email)
-        return link(session, user.email)
+        return mailed_token(session, user.email)
 
     def test_reset_password_changes_the_password(self, visitor: Client, acme: Tenant) -> None:
         user = account(acme.session, "Eve", acme.organization)

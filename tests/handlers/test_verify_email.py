@@ -7,9 +7,11 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.organizations import User
-from tests.handlers.accounts import EVE, OTHER, PASSWORD, Client, accounts, confirmed, link
+from tests.handlers.accounts import EVE, OTHER, Client, accounts, confirmed
 from tests.handlers.callers import closed, refusal
 from tests.harness.concurrency import at_once
+from tests.harness.mails import mailed_token
+from tests.harness.passwords import PASSWORD
 
 Later = Callable[..., None]
 
@@ -17,7 +19,7 @@ Later = Callable[..., None]
 class TestVerifyEmail:
     def test_verify_email_creates_the_account_without_signing_in(self, visitor: Client, session: Session) -> None:
         visitor.auth("sign-up", **{**EVE, "email": "Eve@Example.com", "name": " Eve Adams "})
-        answer = confirmed(visitor, link(session, "eve@example.com"))
+        answer = confirmed(visitor, mailed_token(session, "eve@example.com"))
         user = session.scalars(select(User)).one()
         assert answer.json() == {
             "id": user.id,
@@ -30,30 +32,30 @@ class TestVerifyEmail:
 
     def test_verification_link_is_used_once_even_concurrently(self, visitor: Client, session: Session) -> None:
         visitor.auth("sign-up", **EVE)
-        token = link(session, "eve@example.com")
+        token = mailed_token(session, "eve@example.com")
         answers = at_once(*[lambda: confirmed(visitor, token)] * 4)
         assert sorted(answer.status_code for answer in answers) == [200, 404, 404, 404]
         assert accounts(session) == 1
 
     def test_concurrent_links_of_an_address_create_one_account(self, visitor: Client, session: Session) -> None:
         visitor.auth("sign-up", **EVE)
-        one = link(session, "eve@example.com")
+        one = mailed_token(session, "eve@example.com")
         visitor.auth("sign-up", **EVE)
-        other = link(session, "eve@example.com")
+        other = mailed_token(session, "eve@example.com")
         answers = at_once(*[lambda token=token: confirmed(visitor, token) for token in (one, other)])
         assert sorted(answer.status_code for answer in answers) == [200, 404]
 
     def test_verification_link_expires_after_a_day(self, visitor: Client, session: Session, later: Later) -> None:
         visitor.auth("sign-up", **EVE)
         later(hours=24)
-        refusal(confirmed(visitor, link(session, "eve@example.com")), 404, "not_found")
+        refusal(confirmed(visitor, mailed_token(session, "eve@example.com")), 404, "not_found")
         assert accounts(session) == 0
 
     def test_following_the_link_of_a_stranger_creates_no_account(self, visitor: Client, session: Session) -> None:
         visitor.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
-        theirs = link(session, "eve@example.com")
+        theirs = mailed_token(session, "eve@example.com")
         visitor.auth("sign-up", **EVE)
-        mine = link(session, "eve@example.com")
+        mine = mailed_token(session, "eve@example.com")
         refusal(confirmed(visitor, theirs, PASSWORD), 401, "wrong_credentials")
         assert accounts(session) == 0
         assert confirmed(visitor, mine).json()["name"] == "Eve Adams"
@@ -69,7 +71,7 @@ class TestVerifyEmail:
 
     def test_link_without_a_password_creates_no_account(self, visitor: Client, session: Session) -> None:
         visitor.auth("sign-up", **EVE)
-        token = link(session, "eve@example.com")
+        token = mailed_token(session, "eve@example.com")
         refusal(visitor.auth("verify-email", token=token), 400, "missing_parameter")
         for no_password in ("", None, "x" * 1001):
             error = refusal(visitor.auth("verify-email", token=token, password=no_password), 422, "validation_failed")
@@ -78,7 +80,7 @@ class TestVerifyEmail:
 
     def test_wrong_password_does_not_consume_the_verification_link(self, visitor: Client, session: Session) -> None:
         visitor.auth("sign-up", **EVE)
-        token = link(session, "eve@example.com")
+        token = mailed_token(session, "eve@example.com")
         for wrong in (OTHER, PASSWORD.upper(), f"{PASSWORD} "):
             refusal(confirmed(visitor, token, wrong), 401, "wrong_credentials")
         assert accounts(session) == 0
@@ -90,7 +92,7 @@ class TestVerifyEmail:
         tokens = []
         for _ in range(2):
             visitor.auth("sign-up", **EVE)
-            tokens.append(link(session, "eve@example.com"))
+            tokens.append(mailed_token(session, "eve@example.com"))
         first_try = time.monotonic()
         for token in tokens * 5:
             refusal(confirmed(visitor, token, OTHER), 401, "wrong_credentials")
@@ -103,9 +105,9 @@ class TestVerifyEmail:
         self, visitor: Client, session: Session
     ) -> None:
         visitor.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
-        theirs = link(session, "eve@example.com")
+        theirs = mailed_token(session, "eve@example.com")
         visitor.auth("sign-up", **EVE)
-        mine = link(session, "eve@example.com")
+        mine = mailed_token(session, "eve@example.com")
         guesses = [lambda: confirmed(visitor, theirs)] * 3
         first, *others = at_once(lambda: confirmed(visitor, mine), *guesses)
         assert first.status_code == 200
@@ -117,7 +119,7 @@ class TestVerifyEmail:
         self, visitor: Client, session: Session
     ) -> None:
         visitor.auth("sign-up", **EVE)
-        token = link(session, "eve@example.com")
+        token = mailed_token(session, "eve@example.com")
         for number in range(29):
             refusal(visitor.sign_in(f"{number}@example.com"), 401, "wrong_credentials")
         refusal(confirmed(visitor, token, OTHER), 401, "wrong_credentials")
@@ -129,5 +131,5 @@ class TestVerifyEmail:
         for _ in range(10):
             refusal(visitor.sign_in("eve@example.com", OTHER), 401, "wrong_credentials")
         refusal(visitor.sign_in("eve@example.com"), 429, "rate_limited")
-        assert confirmed(visitor, link(session, "eve@example.com")).status_code == 200
+        assert confirmed(visitor, mailed_token(session, "eve@example.com")).status_code == 200
         assert visitor.sign_in("eve@example.com").status_code == 200

@@ -1,24 +1,15 @@
-"""People with a password, as they come over HTTP, and the mails that they are sent."""
+"""People with a password, as they come over HTTP."""
 
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import httpx
-import orjson
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models.identity import Mail
 from models.organizations import Organization, User
-from services.core.encryption import decrypt
-from services.mail.outbox import USE, associated_data
 from tests import factories
-from tests.harness.passwords import hash_password
-
-PASSWORD = "seven green bicycles"
-SECRET_KEY = "what seals the mails of tests"
-"""`SECRET_KEY` of the product whose mails are read here."""
+from tests.harness import passwords
+from tests.harness.passwords import PASSWORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +66,7 @@ def make_account_fixture(session: Session, http: httpx.Client) -> AccountFixture
 
 def account(session: Session, http: httpx.Client, *organizations: Organization, role: str = "owner") -> Account:
     """Add a person whose address is confirmed, and make them a member."""
-    user = factories.user(session)
-    user.password_hash, user.email_verified_at = hash_password(PASSWORD), factories.now()
-    for organization in organizations:
-        factories.membership(session, organization, user, role)
+    user = passwords.account(session, "Ada", *organizations, role=role)
     session.commit()
     return Account(http, user)
 
@@ -92,29 +80,6 @@ def ask(http: httpx.Client, method: str, path: str, token: str | None = None, **
 def code(response: httpx.Response) -> tuple[int, str | None]:
     """Return an answer's status, and the code of a refusal."""
     return response.status_code, response.json()["error"]["code"] if response.status_code >= 400 else None
-
-
-def mailed(session: Session, recipient: str) -> list[dict[str, Any]]:
-    """Return what fills the mails to an address, the oldest first."""
-    session.expire_all()
-    rows = session.scalars(select(Mail).where(Mail.recipient == recipient).order_by(Mail.created_at, Mail.id))
-    opened = [
-        decrypt(SECRET_KEY.encode(), USE, associated_data(row.id, recipient), row.encrypted_values or b"")
-        for row in rows
-    ]
-    return [orjson.loads(plain) for plain in opened]
-
-
-def mailed_token(session: Session, recipient: str) -> str:
-    """Return the token of the newest mail's link."""
-    return token_of(mailed(session, recipient)[-1]["url"])
-
-
-def token_of(url: str) -> str:
-    """Return the token that an address holds."""
-    query = parse_qs(urlsplit(url).query)
-    [token] = query.get("token") or query["state"]
-    return token
 
 
 def signs_in(accounts: AccountFixture, email: str, password: str = PASSWORD) -> bool:

@@ -28,7 +28,7 @@ from schemas.calls import Application
 from tests import factories
 from tests.harness.certificates import certified
 from tests.harness.document_server import document_server, response
-from tests.harness.passwords import hash_password
+from tests.harness.passwords import PASSWORD, account
 from tests.harness.product import product_config, product_parts
 from tests.harness.servers import serving
 from tests.harness.wakeups import RecordedWakeups
@@ -39,7 +39,7 @@ OLDEST_NODE = (22, 19)
 """What the clients need."""
 TIMEOUT_SECONDS = 200
 """A hung client fails then, however busy the machine is."""
-EMAIL, PASSWORD = "ada@example.test", "green paper boats on the canal"
+EMAIL = "ada@example.test"
 _REDIRECTS = ("http://localhost/oauth/callback", "http://127.0.0.1/oauth/callback", "http://127.0.0.1/callback")
 
 
@@ -90,9 +90,7 @@ def product(module_database: str, redis_url: str, tmp_path_factory: pytest.TempP
         acme = factories.organization(session)
         factories.watched(session, acme)
         key = factories.api_key(session, acme).secret
-        ada = factories.user(session)
-        ada.email, ada.password_hash, ada.email_verified_at = EMAIL, hash_password(PASSWORD), factories.now()
-        factories.membership(session, acme, ada, "admin")
+        account(session, "Ada", acme, role="admin", email=EMAIL)
         session.commit()
     engine.dispose()
     tls = certified(tmp_path_factory.mktemp("tls"))

@@ -2,20 +2,16 @@
 
 from datetime import timedelta
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import httpx
-import orjson
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.identity import Mail
 from models.organizations import Membership
-from services.core.encryption import decrypt
-from services.mail.outbox import USE, associated_data
-from tests import factories
 from tests.handlers.callers import Tenant
 from tests.handlers.people import Person
+from tests.harness.mails import mails_to, token_of
 
 INVITATIONS = "/v1/invitations"
 PENDING = "/v1/invitations/pending"
@@ -36,21 +32,10 @@ def accept(person: Person, invitation_id: str, **request: Any) -> httpx.Response
     return person.caller.post(f"{INVITATIONS}/{invitation_id}/accept", **request)
 
 
-def token_of(url: str) -> str:
-    """Return the token of a link."""
-    [token] = parse_qs(urlsplit(url).query)["token"]
-    return token
-
-
 def mailed(session: Session) -> dict[str, Any]:
     """Return what the only mail is filled with."""
-    mail = session.scalars(select(Mail)).one()
-    assert mail.encrypted_values is not None
-    opened = decrypt(
-        factories.SECRET_KEY.encode(), USE, associated_data(mail.id, mail.recipient), mail.encrypted_values
-    )
-    shown: dict[str, Any] = orjson.loads(opened)
-    return shown
+    [(_template, fields)] = mails_to(session, session.scalars(select(Mail.recipient)).one())
+    return fields
 
 
 def link(tenant: Tenant, invitation_id: str) -> str:

@@ -9,12 +9,13 @@ from sqlalchemy.orm import Session
 
 from models.organizations import Membership, User
 from tests import factories
-from tests.handlers.accounts import OTHER, PASSWORD, Client, account, accounts, confirmed
-from tests.handlers.accounts import link as sign_up_link
+from tests.handlers.accounts import OTHER, Client, accounts, confirmed
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.invitations.requests import GRACE, INVITATIONS, link, mailed, token_of
+from tests.handlers.invitations.requests import GRACE, INVITATIONS, link, mailed
 from tests.handlers.people import Person
 from tests.harness.concurrency import at_once
+from tests.harness.mails import mailed_token, token_of
+from tests.harness.passwords import PASSWORD, account
 
 Later = Callable[..., None]
 ADDRESS = GRACE["email"]
@@ -110,7 +111,7 @@ class TestJoinByInvitation:
         self, visitor: Client, session: Session, token: str
     ) -> None:
         visitor.auth("sign-up", name="Mallory", email=ADDRESS, password=OTHER)
-        earlier = sign_up_link(session, ADDRESS)
+        earlier = mailed_token(session, ADDRESS)
         assert join(visitor, token).status_code == 200
         refusal(confirmed(visitor, earlier, OTHER), 404, "not_found")
 

@@ -23,10 +23,10 @@ from tests.handlers.invitations.requests import (
     is_member,
     link,
     mailed,
-    token_of,
 )
 from tests.handlers.people import Person, member, newcomer, through_pages
 from tests.harness.concurrency import at_once
+from tests.harness.mails import token_of
 from tests.harness.wakeups import RecordedWakeups
 
 

@@ -19,10 +19,9 @@ from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from tests import factories
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
-from tests.harness.passwords import HASHER, hash_password
+from tests.harness.passwords import HASHER, account
 from tests.harness.wakeups import RecordedWakeups
 
-PASSWORD = "seven green bicycles"
 UnitOfWorkOpener = Callable[[], AbstractContextManager[UnitOfWork]]
 
 
@@ -59,7 +58,6 @@ def worker_units(database: str, clock: MovableClock, wakeups: RecordedWakeups) -
 @pytest.fixture
 def eve(session: Session) -> User:
     """Make an account with the password PASSWORD."""
-    user = factories.user(session, "Eve")
-    user.password_hash, user.email_verified_at = hash_password(PASSWORD), factories.now()
+    user = account(session, "Eve")
     session.commit()
     return user

@@ -14,8 +14,8 @@ from rules.errors import ServiceError
 from services.core.password_hashing import MAX_STRANGERS, MAX_WAITING, MAX_WAITING_PER_NETWORK, PasswordHasher
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens, password_sign_in, registration
-from tests.harness.passwords import HASHER, hash_password
-from tests.services.identity.conftest import PASSWORD, UnitOfWorkOpener
+from tests.harness.passwords import HASHER, PASSWORD, hash_password
+from tests.services.identity.conftest import UnitOfWorkOpener
 
 Work = Callable[[UnitOfWork, str], object]
 UNKNOWN = "nobody@example.com"

@@ -11,8 +11,8 @@ from services.core.unit_of_work import UnitOfWorkFactory
 from services.identity import one_time_tokens, registration
 from tests import factories
 from tests.harness.clock import MovableClock
-from tests.harness.passwords import hash_password
-from tests.services.identity.conftest import PASSWORD, UnitOfWorkOpener
+from tests.harness.passwords import PASSWORD, hash_password
+from tests.services.identity.conftest import UnitOfWorkOpener
 
 INVITED, OUTSIDE, INSIDE = "grace@example.com", "mallory@example.com", "ada@acme.example"
 BY_INVITATION, BY_DOMAIN = SignUpPolicy("invitation"), SignUpPolicy("domain", ("acme.example",))

@@ -19,7 +19,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import orjson
 import psycopg
 import pytest
 from redis import Redis
@@ -29,20 +28,18 @@ from sqlalchemy.orm import Session
 from app.database import WORKER_ROLE
 from app.main import create_app
 from integrations.stripe import Stripe, StripeSettings
-from models.identity import Mail
 from models.organizations import Organization, User
 from rules.access.login_sessions import LIFETIME
-from services.core.encryption import decrypt
 from services.core.ports import Ports
 from services.core.rotated_secrets import SecretKey
 from services.core.tokens import new_session_token, token_hash
 from services.core.unit_of_work import UnitOfWorkFactory
-from services.mail.outbox import USE, associated_data
 from tests import factories
+from tests.harness import passwords
 from tests.harness.browser import Browser, chromium
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
-from tests.harness.passwords import hash_password
+from tests.harness.mails import mailed_link
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import serving
 from tests.harness.sessions import committing
@@ -52,9 +49,8 @@ from tests.web.people.forms import Person
 from tools import fake_slack
 from tools.fake_stripe import FakeStripe, Handle, serve
 
-SECRET_KEY = "what seals the mails of these tests"
-PASSWORD = "green paper boats on the canal"
-
+PASSWORD = passwords.PASSWORD
+SECRET_KEY = factories.SECRET_KEY
 Mailed = Callable[[str], str]
 Visit = Callable[..., Person]
 SignedIn = Callable[..., Person]
@@ -99,7 +95,6 @@ def site_of_session(
         address_of(shared_database),
         redis_url,
         web_url=url,
-        secret_key=SECRET_KEY,
         stripe_secret_key=stripe_of_pages.stripe.keys.secret_key,
         stripe_webhook_secret=("whsec_of_the_pages",),
         stripe_api_url=stripe_of_pages.base_url,
@@ -163,11 +158,7 @@ def account(session: Session) -> Callable[[str], User]:
     """Make an account whose password is PASSWORD: `account("Ada")` is `ada@example.test`."""
 
     def make(name: str) -> User:
-        user = factories.user(session, name)
-        user.email, user.password_hash = f"{name.lower()}@example.test", hash_password(PASSWORD)
-        user.email_verified_at = factories.now()
-        session.flush()
-        return user
+        return passwords.account(session, name, email=f"{name.lower()}@example.test")
 
     return make
 
@@ -195,14 +186,7 @@ def ada(account: Callable[[str], User], signed_in: SignedIn) -> Person:
 @pytest.fixture
 def mailed(session: Session) -> Mailed:
     def link(address: str) -> str:
-        query = select(Mail).where(Mail.recipient == address).order_by(Mail.created_at.desc(), Mail.id.desc())
-        mail = session.scalars(query.execution_options(populate_existing=True)).first()
-        assert mail is not None, f"there is no mail to {address}"
-        assert mail.encrypted_values is not None
-        values = orjson.loads(
-            decrypt(SECRET_KEY.encode(), USE, associated_data(mail.id, mail.recipient), mail.encrypted_values)
-        )
-        return re.sub(r"^https?://[^/]+", "", str(values["url"]))
+        return re.sub(r"^https?://[^/]+", "", mailed_link(session, address))
 
     return link
 

@@ -85,7 +85,9 @@ class NewFreeze(DashboardPage):
         given = self.context.form_fields(*_FIELDS)
         _, _, quick_end = given["do"].partition("end:")
         if quick_end in QUICK_ENDS:
-            return self._form(short_terms.with_quick_end(given, quick_end, self.context.clock()))
+            page = self._form(short_terms.with_quick_end(given, quick_end, self.context.clock()))
+            page.headers["HX-Trigger"] = "input"  # an impact that was asked for before may be answered after it
+            return page
         try:
             if given["do"] != "start":
                 return self._form(given)

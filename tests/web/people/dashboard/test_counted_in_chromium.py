@@ -43,6 +43,17 @@ MANY_FREEZES = """
     FROM generate_series(1, 5000) n
 """
 
+HOLD = """
+window.held = [];
+window.answering = window.fetch;
+window.fetch = async (...asked) => {
+  const answer = await window.answering(...asked);
+  if (String(asked[0]).includes("/impact")) await new Promise(go => window.held.push(go));
+  return answer;
+};
+true
+"""
+
 
 @pytest.fixture
 def person(browser: Browser, site: str, acme: Scene, member: Enter) -> Iterator[Counted]:
@@ -118,6 +129,41 @@ def test_quick_end_fills_the_field_in_and_keeps_the_rest(person: Counted, acme: 
     person.click("Plan the freeze")
     assert schedule_of(acme).recurrence["frequency"] == "once"
     assert person.took_at_most(3, 2)
+
+
+def hold_impacts(person: Counted) -> None:
+    """Have answers of the impact that are asked for from now on wait until they are let go."""
+    person.browser.value(HOLD)
+
+
+def let_go(person: Counted) -> None:
+    """Let the answers go that wait, and have no other one wait."""
+    person.browser.value("window.fetch = window.answering; window.held.forEach(go => go()); true")
+
+
+def test_impact_follows_the_form_while_answers_are_late(person: Counted) -> None:
+    person.click("Start a freeze")
+    hold_impacts(person)
+    person.fill("From", "2099-01-02T18:00")
+    eventually(lambda: person.browser.value("window.held.length") == 1)
+    person.fill("To", "2099-01-05T08:00")
+    person.browser.value("new Promise(go => setTimeout(go, 400))")  # longer than the form waits for the next key
+    person.click("Every week", go=False)
+    person.browser.value("new Promise(go => setTimeout(go, 400))")
+    let_go(person)
+    person.sees("Every Friday, from 18:00 to 08:00 3 days later (Europe/Berlin)")
+
+
+def test_impact_follows_a_quick_end_that_is_faster_than_the_answer_before(person: Counted) -> None:
+    person.click("Start a freeze")
+    hold_impacts(person)
+    person.fill("From", "2099-01-02T18:00")
+    eventually(lambda: person.browser.value("window.held.length") == 1)
+    person.click("End: Monday 8:00", go=False)
+    eventually(lambda: person.browser.value("document.getElementById('ends_at').value") == "2099-01-05T08:00")
+    let_go(person)
+    person.browser.value("new Promise(go => setTimeout(go, 100))")  # the late answer is there
+    person.sees("On 2 January 2099, from 18:00 to 08:00 3 days later (Europe/Berlin)")
 
 
 def test_client_of_mcp_takes_two_clicks_and_one_paste(person: Counted) -> None:

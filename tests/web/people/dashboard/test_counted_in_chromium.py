@@ -45,10 +45,11 @@ MANY_FREEZES = """
 
 HOLD = """
 window.held = [];
+window.holding = true;
 window.answering = window.fetch;
 window.fetch = async (...asked) => {
   const answer = await window.answering(...asked);
-  if (String(asked[0]).includes("/impact")) await new Promise(go => window.held.push(go));
+  if (window.holding && String(asked[0]).includes("/impact")) await new Promise(go => window.held.push(go));
   return answer;
 };
 true
@@ -138,7 +139,7 @@ def hold_impacts(person: Counted) -> None:
 
 def let_go(person: Counted) -> None:
     """Let the answers go that wait, and have no other one wait."""
-    person.browser.value("window.fetch = window.answering; window.held.forEach(go => go()); true")
+    person.browser.value("window.holding = false; window.held.forEach(go => go()); true")
 
 
 def test_impact_follows_the_form_while_answers_are_late(person: Counted) -> None:

@@ -29,12 +29,16 @@ def is_challenge(challenge: str) -> bool:
     return _CHALLENGE.fullmatch(challenge) is not None
 
 
+def challenge_of(verifier: str) -> str:
+    """Return the PKCE challenge of a verifier, by the method S256 (RFC 7636, 4.2)."""
+    return base64url.encode(hashlib.sha256(verifier.encode()).digest())
+
+
 def verifier_matches(verifier: str, challenge: str) -> bool:
     """True if the PKCE verifier belongs to a challenge of the method S256 (RFC 7636, 4.6)."""
     if not _VERIFIER.fullmatch(verifier):
         return False
-    digest = base64url.encode(hashlib.sha256(verifier.encode()).digest()).encode()
-    return hmac.compare_digest(digest, challenge.encode())
+    return hmac.compare_digest(challenge_of(verifier).encode(), challenge.encode())
 
 
 def is_same_resource(given: str, resource: str) -> bool:

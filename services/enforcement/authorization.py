@@ -12,7 +12,6 @@ changes are planned again from the scope of the request. The token is revoked at
 ever stored or logged.
 """
 
-import base64
 import hashlib
 import secrets
 from datetime import timedelta
@@ -22,6 +21,7 @@ from sqlalchemy import select
 
 from integrations.github.users import UserAuthorization
 from models.enforcement import EnforcementSetup
+from rules.access.oauth import challenge_of
 from rules.access.permissions import SYSTEM
 from rules.errors import Detail, NotAuthorizedError, ServiceError, field_error
 from rules.ids import has_prefix
@@ -85,11 +85,10 @@ def issue_authorization_url(uow: UnitOfWork, authorization: UserAuthorization, s
     verifier = secrets.token_urlsafe(48)
     setup.state, setup.finished_at = "awaiting_authorization", None
     setup.state_hash, setup.code_verifier, setup.expires_at = _hash(state), verifier, uow.now + STATE_LIFETIME
-    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     return authorization.authorization_url(
         redirect_uri=uow.ports[WebOrigin].url + ENFORCEMENT_AUTHORIZED,
         state=state,
-        code_challenge=challenge,
+        code_challenge=challenge_of(verifier),
         scope=str(setup.progress.get("oauthScope", "repo")),
     )
 

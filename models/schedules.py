@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Literal, LiteralString, get_args
 
-from sqlalchemy import Dialect, ForeignKey, Index, TypeDecorator, text
+from sqlalchemy import ColumnElement, Dialect, ForeignKey, Index, Integer, TypeDecorator, case, cast, func, text
 from sqlalchemy.dialects.postgresql import JSONB, TSTZMULTIRANGE, Range
 from sqlalchemy.ext.hybrid import hybrid_method, hybrid_property
 from sqlalchemy.orm import Mapped, aliased, mapped_column
@@ -175,12 +175,18 @@ class Occurrence(Base):
         """True if the window of the occurrence passed without a freeze."""
         return and_(is_null(self.started_at), is_null(self.skip_reason), self.ends_at <= now)
 
-    @property
+    @hybrid_property
     def seconds_late(self) -> int:
         """How many seconds after it could first begin it started, if it was late; else 0."""
         if not self.late or self.started_at is None:
             return 0
         return (self.started_at - (self.due_at or self.starts_at)) // timedelta(seconds=1)
+
+    @seconds_late.inplace.expression
+    @classmethod
+    def _seconds_late(cls) -> ColumnElement[int]:
+        seconds = func.floor(func.extract("epoch", cls.started_at - func.coalesce(cls.due_at, cls.starts_at)))
+        return case((cls.late, func.coalesce(cast(seconds, Integer), 0)), else_=0)
 
     @hybrid_method
     def has_state(self, state: OccurrenceState, now: datetime, freeze_in_force: Condition) -> bool:
@@ -192,16 +198,16 @@ class Occurrence(Base):
           than its occurrence.
         - `planned`: everything else.
         """
-        started, skipped = not_(is_null(self.started_at)), not_(is_null(self.skip_reason))
-        frozen = and_(not_(is_null(self.freeze_id)), freeze_in_force)
+        if state == "planned":
+            return self.is_planned(now)
+        skipped = not_(is_null(self.skip_reason))
         if state == "skipped":
             return skipped
+        started, frozen = not_(is_null(self.started_at)), and_(not_(is_null(self.freeze_id)), freeze_in_force)
         if state == "past":
             over = or_(self.ends_at <= now, not_(is_null(self.missed_at)), and_(started, not_(frozen)))
             return and_(not_(skipped), over)
-        if state == "active":
-            return and_(not_(skipped), is_null(self.missed_at), started, frozen, self.ends_at > now)
-        return self.is_planned(now)
+        return and_(not_(skipped), is_null(self.missed_at), started, frozen, self.ends_at > now)
 
     def state(self, now: datetime, *, freeze_in_force: bool) -> OccurrenceState:
         """Return the state of the occurrence."""

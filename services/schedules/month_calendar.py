@@ -7,18 +7,18 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Integer, Subquery, Text, and_, func, literal, select, true, union_all
+from sqlalchemy import Integer, Subquery, Text, and_, bindparam, func, literal, select, true, union_all
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, aggregate_order_by
 from sqlalchemy.orm import aliased
 
 from models.freezes import Freeze
-from models.schedule_queries import ONLY_INSTANTS
+from models.queries import any_of
 from models.schedules import Occurrence, Schedule
 from rules.time.wall_clock import first_instant
 from rules.time.zones import check_zone
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.later_occurrences import LaterWindow, LaterWindows
-from services.schedules.occurrence_views import occurrence_view
+from services.schedules.occurrence_views import occurrence_columns, occurrence_view
 from services.schedules.occurrences import touching
 from services.schedules.previews import local
 from services.schedules.schedule_filters import NO_FILTERS, ScheduleFilters, matching_schedules, one_of
@@ -172,37 +172,35 @@ def _as_rows(boundaries: Boundaries) -> Subquery:
     return union_all(*each).subquery("zones")
 
 
-def _views_by_id(uow: UnitOfWork, ids: set[str], timezone: str | None) -> dict[str, dict[str, Any]]:
-    """Return occurrences as shown in a calendar, by id.
+_WANTED = func.unnest(bindparam("ids", type_=ARRAY(Text))).table_valued("id").render_derived("wanted")
+# Each is looked up separately: for hundreds of ids the planner would prefer to scan the whole table.
+_FOUND = select(Occurrence).where(Occurrence.id == _WANTED.c.id).limit(1).lateral("found")
+_SHOWN = (
+    select(*occurrence_columns(aliased(Occurrence, _FOUND), Freeze))
+    .select_from(_WANTED)
+    .join(_FOUND, true())
+    .outerjoin(Freeze, Freeze.id == _FOUND.c.freeze_id)
+)
+"""The occurrences `:ids`. Without their schedules: joined, few of them would be scanned once for each occurrence."""
 
-    Each is looked up separately, because for hundreds of ids the planner would prefer to scan the whole table.
-    """
-    wanted = func.unnest(literal(list(ids), ARRAY(Text))).table_valued("id").render_derived("wanted")
-    found = select(Occurrence).where(Occurrence.id == wanted.c.id).limit(1).lateral("found")
-    occurrence = aliased(Occurrence, found)
-    query = (
-        select(occurrence, Freeze, Schedule.name, Schedule.timezone)
-        .select_from(wanted)
-        .join(found, true())
-        .join(Schedule, Schedule.id == found.c.schedule_id)
-        .outerjoin(Freeze, Freeze.id == found.c.freeze_id)
-        .options(ONLY_INSTANTS)
-    )
-    return {
-        row.id: _view_of(row, freeze, name, timezone or own, uow.now)
-        for row, freeze, name, own in uow.session.execute(query)
-    }
+
+def _views_by_id(uow: UnitOfWork, ids: set[str], timezone: str | None) -> dict[str, dict[str, Any]]:
+    """Return occurrences as shown in a calendar, by id."""
+    rows = uow.session.execute(_SHOWN, {"ids": list(ids), "now": uow.now}).all()
+    shown = Schedule.id == any_of({row.schedule_id for row in rows})
+    named = uow.session.execute(select(Schedule.id, Schedule.name, Schedule.timezone).where(shown))
+    schedules = {schedule_id: (name, timezone or own) for schedule_id, name, own in named}
+    known = (row for row in rows if row.schedule_id in schedules)
+    return {row.id: _in_calendar(row._asdict(), *schedules[row.schedule_id]) for row in known}
 
 
 def _view(one: LaterWindow, timezone: str | None, now: datetime) -> dict[str, Any]:
     """Return a window that is not stored as shown in a calendar."""
-    return _view_of(one.occurrence(), None, one.schedule.name, timezone or one.schedule.timezone, now)
+    shown = occurrence_view(one.occurrence(), None, now)
+    return _in_calendar(shown, one.schedule.name, timezone or one.schedule.timezone)
 
 
-def _view_of(row: Occurrence, freeze: Freeze | None, name: str, timezone: str, now: datetime) -> dict[str, Any]:
-    return {
-        **occurrence_view(row, freeze, now),
-        **local(row.starts_at, row.ends_at, ZoneInfo(timezone)),
-        "schedule_name": name,
-        "timezone": timezone,
-    }
+def _in_calendar(occurrence: dict[str, Any], name: str, timezone: str) -> dict[str, Any]:
+    """Return an occurrence of the contract as a calendar shows it: with its schedule and in local time."""
+    times = local(occurrence["starts_at"], occurrence["ends_at"], ZoneInfo(timezone))
+    return {**occurrence, **times, "schedule_name": name, "timezone": timezone}

@@ -1,4 +1,4 @@
-"""`GET /v1/overview` and `GET /v1/attention` of an organisation with 1,000 watched branches.
+"""Overview, attention and the calendar of the next month, of an organisation with 1,000 watched branches.
 
 All of them are frozen by one of 20 freezes in force, 200 freezes have ended, 50 schedules have their windows of 90
 days, 100 requests wait, 100 exceptions hold, and 100,000 audit entries lie behind. Two API processes, 4 connections.
@@ -21,7 +21,7 @@ FREEZES, ENDED, SCHEDULES, WINDOWS, REQUESTS = 20, 200, 50, 90, 100
 CONNECTIONS, SECONDS = 4, 5.0
 WARM_UP = 15.0
 """Seconds in which each connection to PostgreSQL plans its statements, some ten times before it keeps a plan."""
-PATHS = ("/v1/overview", "/v1/attention")
+PATHS = ("/v1/overview", "/v1/attention", f"/v1/schedules/calendar?month={factories.now() + timedelta(days=31):%Y-%m}")
 AIM_MS = 100
 # As the service writes them, evenly over the last 300 days. The queue of the sealer is left out of it.
 FILL = text("""
@@ -46,7 +46,7 @@ def seed(stores: Storage) -> str:
     """Fill the database, and return a key's secret."""
     with stores.rows() as session:
         acme = factories.organization(session, "Acme")
-        secret = factories.api_key(session, acme, "freeze:read").secret
+        secret = factories.api_key(session, acme, "freeze:read", "schedule:read").secret
         _frozen(session, acme)
         session.execute(text("SET LOCAL session_replication_role = replica"))
         session.execute(FILL, {"organization": acme.id, "rows": ENTRIES})
@@ -81,4 +81,4 @@ def main() -> None:
         for path in PATHS:
             asked = Asked(server, path, [authorization])
             first, found = (run(asked, connections=CONNECTIONS, seconds=seconds) for seconds in (WARM_UP, SECONDS))
-            print(f"  GET {path:13} {found}   p99 {first.p99_ms:.1f} ms in the {WARM_UP:.0f} s before")
+            print(f"  GET {path:38} {found}   p99 {first.p99_ms:.1f} ms in the {WARM_UP:.0f} s before")

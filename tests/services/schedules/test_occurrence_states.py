@@ -1,16 +1,18 @@
 """The state of an occurrence, which follows from its instants and its freeze."""
 
 from datetime import datetime, timedelta
-from typing import Any
+from operator import itemgetter
+from typing import Any, get_args
 
 import pytest
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.freezes import Freeze
 from models.organizations import Organization
-from models.schedule_queries import next_planned
-from models.schedules import Occurrence
-from services.schedules.occurrence_views import occurrence_view, state_of
+from models.schedule_queries import next_planned, with_freezes
+from models.schedules import Occurrence, OccurrenceState
+from services.schedules.occurrence_views import occurrence_columns, occurrence_view, state_of
 from tests import factories
 from tests.services.conftest import UnitOfWorkOpener
 
@@ -57,6 +59,34 @@ class TestState:
             assert state_of(skipped, None, NOW) == "skipped"
             assert not skipped.is_missed(NOW)
             assert occurrence_view(skipped, None, NOW)["skip_reason"] == reason
+
+
+def test_statement_shows_an_occurrence_as_its_row_does(
+    session: Session, acme: Organization, unit_of: UnitOfWorkOpener
+) -> None:
+    schedule = factories.schedule(session, acme)
+    ended = factories.freeze(session, acme, [], ended_at=NOW, end_reason="lifted")
+    given: list[dict[str, Any]] = [
+        {},
+        {"skip_reason": "asked"},
+        {"missed_at": NOW},
+        {"started_at": NOW - HOUR, "freeze_id": factories.freeze(session, acme, []).id},
+        {"started_at": NOW - HOUR, "freeze_id": ended.id},
+        {"started_at": NOW - HOUR / 3 + timedelta(milliseconds=1500), "late": True},
+        {"started_at": NOW - HOUR / 3, "late": True, "due_at": NOW - HOUR / 2},
+    ]
+    for number, columns in enumerate(given):
+        for starts, ends in ((-1, 1), (-2, -1), (2, 3)):
+            begins = NOW + starts * HOUR + timedelta(minutes=number)
+            factories.occurrence(session, schedule, starts_at=begins, ends_at=NOW + ends * HOUR, **columns)
+    session.commit()
+    with unit_of(acme) as uow:
+        by_row = [occurrence_view(row, freeze, NOW) for row, freeze in uow.session.execute(with_freezes())]
+        query = select(*occurrence_columns(Occurrence, Freeze)).outerjoin(Freeze, Freeze.id == Occurrence.freeze_id)
+        by_statement = [row._asdict() for row in uow.session.execute(query, {"now": NOW})]
+    assert {view["state"] for view in by_row} == set(get_args(OccurrenceState))
+    assert {view["late_seconds"] for view in by_row} > {0, 600}
+    assert sorted(by_statement, key=itemgetter("id")) == sorted(by_row, key=itemgetter("id"))
 
 
 def test_next_planned_occurrence_is_the_first_that_is_not_settled(

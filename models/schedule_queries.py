@@ -48,7 +48,9 @@ MAX_PLANNED = 1000
 """Planned windows that are read to find out until when branches stay frozen."""
 _BRANCHES: LiteralString = f"""
     SELECT b.organization_id, b.id, r.id, r.owner || '/' || r.name, b.name, {REFERENCES}
-    FROM watched_branches b JOIN repositories r ON r.id = b.repository_id WHERE b.id = ANY(:ids)
+    FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
+    WHERE b.id = ANY(:ids) AND EXISTS (
+        SELECT FROM schedules s WHERE s.organization_id = b.organization_id AND s.enabled AND s.deleted_at IS NULL)
 """  # noqa: S608 - a constant
 PLANNED_WINDOWS: LiteralString = f"""
     SELECT p.id, s.id AS schedule_id, s.scope, p.starts_at, p.ends_at
@@ -64,6 +66,7 @@ def planned_windows(
     """Return the planned windows that cover each of the branches, by its id, earliest first.
 
     Three statements: the branches, the next window of each schedule, and all windows of the schedules that cover any.
+    Where no schedule is enabled there are no branches, and the first is the only one.
     """
     if not branch_ids:
         return {}

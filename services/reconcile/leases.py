@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 
-from sqlalchemy import BigInteger, ColumnElement, Row, ScalarSelect, bindparam, func, or_, select, text, true
+from sqlalchemy import BigInteger, ColumnElement, Row, bindparam, func, or_, select, text, true
 
 from models.checks import Check, ReadBack
 from models.installations import Installation
@@ -100,14 +100,16 @@ CHECKS = WorkQueue(
 """Checks that may say something else than the database on some head."""
 
 
-def _next_with_work(after: ColumnElement[int]) -> ScalarSelect[int]:
-    """Return the next installation, by its id, that has work planned: a single look into the index."""
-    planned = select(Check.installation_id).where(Check.due_at.is_not(None), Check.installation_id > after)
-    return planned.order_by(Check.installation_id).limit(1).scalar_subquery()
+def _next_with_work(after: ColumnElement[int]) -> ColumnElement[int]:
+    """Return the next installation, by its id, that has work planned; after the last the first. One look or two."""
+    planned = select(Check.installation_id).where(Check.due_at.is_not(None))
+    first = planned.order_by(Check.installation_id).limit(1)
+    return func.coalesce(first.where(Check.installation_id > after).scalar_subquery(), first.scalar_subquery())
 
 
 _first = select(_next_with_work(bindparam("after", type_=BigInteger)).label("id")).cte("turn", recursive=True)
-_TURN = _first.union_all(select(_next_with_work(_first.c.id)).where(_first.c.id.is_not(None)))
+_TURN = _first.union(select(_next_with_work(_first.c.id)).select_from(_first))
+"""The installations that have work planned, from the next one on. It ends where it has come round: no row twice."""
 _DUE = select(Installation.id, Installation.permissions).where(
     Installation.id == _TURN.c.id,
     is_callable(),
@@ -158,12 +160,10 @@ class Turn:
 
     def next(self, uow: UnitOfWork) -> Row[int, dict[str, str]] | None:
         """Lock and return the next installation that has due checks, and the App's permissions there."""
-        for after in dict.fromkeys((self.after, 0)):
-            found = uow.session.execute(_NEXT_INSTALLATION, {"after": after, "now": uow.now}).first()
-            if found is not None:
-                self.after = found.id
-                return found
-        return None
+        found = uow.session.execute(_NEXT_INSTALLATION, {"after": self.after, "now": uow.now}).first()
+        if found is not None:
+            self.after = found.id
+        return found
 
 
 def acquire(uow: UnitOfWork, turn: Turn, *, limit: int = MAX_CHECKS_PER_PASS) -> LeasedBatch | None:

@@ -65,13 +65,15 @@ def test_statement_shows_an_occurrence_as_its_row_does(
     session: Session, acme: Organization, unit_of: UnitOfWorkOpener
 ) -> None:
     schedule = factories.schedule(session, acme)
-    ended = factories.freeze(session, acme, [], ended_at=NOW, end_reason="lifted")
+    began = NOW - HOUR
+    ended = factories.freeze(session, acme, [], started_at=began, ended_at=NOW, end_reason="lifted")
+    in_force = factories.freeze(session, acme, [], started_at=began)
     given: list[dict[str, Any]] = [
         {},
         {"skip_reason": "asked"},
         {"missed_at": NOW},
-        {"started_at": NOW - HOUR, "freeze_id": factories.freeze(session, acme, []).id},
-        {"started_at": NOW - HOUR, "freeze_id": ended.id},
+        {"started_at": began, "freeze_id": in_force.id},
+        {"started_at": began, "freeze_id": ended.id},
         {"started_at": NOW - HOUR / 3 + timedelta(milliseconds=1500), "late": True},
         {"started_at": NOW - HOUR / 3, "late": True, "due_at": NOW - HOUR / 2},
     ]

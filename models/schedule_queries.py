@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, aliased, load_only
 
 from models.freezes import Freeze
 from models.predicates import TEXT_NOW, as_text
-from models.schedules import Occurrence, Schedule
+from models.schedules import RUNNING, Occurrence, Schedule
 from rules.freezes.scope import FreezableBranch
 from rules.time.planned_windows import NamedBranch, PlannedWindow, windows_by_branch
 
@@ -26,7 +26,7 @@ NEXT_WINDOWS: LiteralString = f"""
         SELECT p.id, p.starts_at, p.ends_at FROM occurrences p
         WHERE p.schedule_id = s.id AND {COMING} ORDER BY p.starts_at LIMIT 1
     ) n
-    WHERE s.organization_id = :organization AND s.enabled AND s.deleted_at IS NULL
+    WHERE s.organization_id = :organization AND {RUNNING}
 """  # noqa: S608 - a constant
 """The window that begins next of each enabled schedule of `:organization`, as a statement written as text."""
 REFERENCES: LiteralString = """
@@ -50,7 +50,7 @@ _BRANCHES: LiteralString = f"""
     SELECT b.organization_id, b.id, r.id, r.owner || '/' || r.name, b.name, {REFERENCES}
     FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
     WHERE b.id = ANY(:ids) AND EXISTS (
-        SELECT FROM schedules s WHERE s.organization_id = b.organization_id AND s.enabled AND s.deleted_at IS NULL)
+        SELECT FROM schedules s WHERE s.organization_id = b.organization_id AND {RUNNING})
 """  # noqa: S608 - a constant
 PLANNED_WINDOWS: LiteralString = f"""
     SELECT p.id, s.id AS schedule_id, s.scope, p.starts_at, p.ends_at

@@ -104,6 +104,8 @@ class Schedule(Base):
 
 Index("ix_schedules_overlaps", Schedule.overlaps_checked_at, postgresql_where=Schedule.is_compared)
 
+RUNNING: LiteralString = as_text(aliased(Schedule, name="s").is_running)
+"""`Schedule.is_running` for statements written as text: of the table `schedules` as `s`."""
 COMPARED: LiteralString = as_text(aliased(Schedule, name="s").is_compared)
 """`Schedule.is_compared` for statements written as text: of the table `schedules` as `s`."""
 

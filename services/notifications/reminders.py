@@ -16,7 +16,7 @@ from sqlalchemy.orm import aliased
 from models.notifications import NotificationDestination
 from models.organizations import Organization
 from models.predicates import as_text
-from models.schedules import Occurrence
+from models.schedules import RUNNING, Occurrence
 from rules.access.permissions import SYSTEM
 from rules.notifications.kinds import UPCOMING
 from rules.time.instants import format_instant
@@ -36,7 +36,7 @@ _WINDOWS = f"""
     JOIN organizations g ON g.id = d.organization_id AND g.deleted_at IS NULL
     JOIN occurrences o ON o.organization_id = d.organization_id AND {_PLANNED}
         AND o.starts_at > :now AND o.starts_at <= CAST(:now AS timestamptz) + m.minutes * interval '1 minute'
-    JOIN schedules s ON s.id = o.schedule_id AND s.enabled AND s.deleted_at IS NULL
+    JOIN schedules s ON s.id = o.schedule_id AND {RUNNING}
     LEFT JOIN reminders r ON r.destination_id = d.id AND r.occurrence_id = o.id AND r.minutes = m.minutes
 """
 # Destinations with windows that are due and not announced.

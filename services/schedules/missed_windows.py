@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, and_, text
 
-from models.schedules import Occurrence
+from models.schedules import RUNNING, Occurrence
 from services.alerts.alerts import open_alert
 from services.alerts.past_windows import LATE, MISSED, WITHOUT_TARGETS
 from services.core.batch import acquire_periodic
@@ -17,12 +17,12 @@ from services.schedules.occurrence_sweep import for_each
 ALERT_LIFETIME = timedelta(days=7)
 """How long an alert about a past window stays open at most; the next window that starts resolves it too."""
 
-_OVER = text("""
+_OVER = text(f"""
     UPDATE attention_items a SET cleared_at = :now
     WHERE a.cleared_at IS NULL AND a.type = ANY(:types) AND (
         a.since <= :before OR NOT EXISTS (
-            SELECT FROM schedules s WHERE s.id = a.subject ->> 'id' AND s.enabled AND s.deleted_at IS NULL))
-""")
+            SELECT FROM schedules s WHERE s.id = a.subject ->> 'id' AND {RUNNING}))
+""")  # noqa: S608 - a constant
 
 
 def record_missed(uow_factory: UnitOfWorkFactory) -> int:

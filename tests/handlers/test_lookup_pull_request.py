@@ -1,7 +1,7 @@
 """`GET /v1/pulls/lookup` on a frozen pull request: why it is blocked, until when, and the requested exceptions."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,14 +11,11 @@ from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
 from models.repositories import WatchedBranch
+from rules.time.instants import format_instant
 from tests import factories
 from tests.handlers.callers import Tenant
 
 HOUR = timedelta(hours=1)
-
-
-def reported(instant: datetime) -> str:
-    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +98,7 @@ class TestNextChange:
         proposed.exempt(short, expires_at=end + HOUR)
         shown = proposed.look_up()
         assert (shown["verdict"], shown["nextChangeAt"]) == ("allowed", None)
-        assert (shown["frozen"], shown["frozenUntil"]) == (True, reported(end))
+        assert (shown["frozen"], shown["frozenUntil"]) == (True, format_instant(end))
         assert shown["check"]["title"] == "Allowed by an exception until the freeze ends"
 
     def test_exception_allows_until_a_window_follows(self, proposed: Proposed) -> None:
@@ -111,7 +108,7 @@ class TestNextChange:
         following = factories.schedule(proposed.session, proposed.acme.organization)
         factories.occurrence(proposed.session, following, starts_at=end, ends_at=end + 2 * HOUR)
         shown = proposed.look_up()
-        assert (shown["frozenUntil"], shown["nextChangeAt"]) == (reported(end + 2 * HOUR), reported(end))
+        assert (shown["frozenUntil"], shown["nextChangeAt"]) == (format_instant(end + 2 * HOUR), format_instant(end))
         assert shown["check"]["title"] == f"Allowed by an exception until {end:%Y-%m-%d %H:%M} UTC"
 
     def test_blocked_pull_request_stays_blocked_while_planned_windows_follow(self, proposed: Proposed) -> None:
@@ -122,7 +119,7 @@ class TestNextChange:
             factories.occurrence(proposed.session, schedule, starts_at=start)
         factories.occurrence(proposed.session, schedule, starts_at=end + 2 * HOUR, skip_reason="asked")
         shown = proposed.look_up()
-        assert shown["nextChangeAt"] == reported(end + 2 * HOUR)
+        assert shown["nextChangeAt"] == format_instant(end + 2 * HOUR)
         until = f"{end + 2 * HOUR:%Y-%m-%d %H:%M} UTC"
         assert shown["check"]["title"] == f"Merging into main is frozen until {until}"
         assert f"It stays frozen until {until}" in shown["check"]["summary"]
@@ -138,7 +135,7 @@ class TestExplainedCheck:
         row = factories.head_check(proposed.session, proposed.web, proposed.pull.head_sha, "failure")
         check = proposed.look_up()["check"]
         assert (check["state"], check["conclusion"], check["name"]) == ("written", "failure", "change-freeze/main")
-        assert check["writtenAt"] == reported(row.written_at)
+        assert check["writtenAt"] == format_instant(row.written_at)
 
     def test_unwritten_check_has_no_conclusion(self, proposed: Proposed) -> None:
         factories.head_check(

@@ -1,7 +1,7 @@
 """Requests about exceptions in tests, and how responses and the audit log are read."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -15,6 +15,7 @@ from models.organizations import Organization
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
+from rules.time.instants import format_instant
 from schemas.contract import load_contract
 from tests import factories
 from tests.handlers.callers import Caller, Tenant
@@ -72,15 +73,11 @@ def ids(answer: httpx.Response) -> list[str]:
     return [row["id"] for row in rows(answer)]
 
 
-def text(instant: datetime) -> str:
-    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 LONG_AGO = "2026-01-01T00:00:00Z"
 
 
 def in_hours(hours: float) -> str:
-    return text(factories.now() + timedelta(hours=hours))
+    return format_instant(factories.now() + timedelta(hours=hours))
 
 
 def settle(session: Session, acme: Tenant, **settings: Any) -> None:

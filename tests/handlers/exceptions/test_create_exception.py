@@ -10,6 +10,7 @@ from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
+from rules.time.instants import format_instant
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.exceptions.requests import (
@@ -23,7 +24,6 @@ from tests.handlers.exceptions.requests import (
     ids,
     in_hours,
     rows,
-    text,
 )
 from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github import Handle
@@ -235,7 +235,7 @@ class TestCreateException:
         (new,) = rows(case.acme.person("admin").post("/v1/exceptions", THIS), 201)
         assert new["id"] != old.id
         shown = case.acme.key().get(f"/v1/exceptions/{old.id}").json()
-        assert (shown["state"], shown["expiredAt"]) == ("expired", text(over))
+        assert (shown["state"], shown["expiredAt"]) == ("expired", format_instant(over))
         assert [(entry.action, entry.actor["type"]) for entry in entries(case.session)] == [
             ("exception.expired", "system"),
             ("exception.granted", "user"),

@@ -11,9 +11,10 @@ from models.freezes import Freeze
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
+from rules.time.instants import format_instant
 from tests import factories
 from tests.handlers.callers import Tenant
-from tests.handlers.exceptions.requests import FrozenPull, ids, requested, text
+from tests.handlers.exceptions.requests import FrozenPull, ids, requested
 from tests.handlers.people import through_pages
 from tests.harness.clock import MovableClock
 
@@ -40,7 +41,7 @@ class TestGetException:
         key = case.acme.key()
         for at, state, expired_at in (
             (end - timedelta(milliseconds=1), "granted", None),
-            (end, "expired", text(end)),
+            (end, "expired", format_instant(end)),
         ):
             clock.at = at
             shown = key.get(f"/v1/exceptions/{row.id}").json()

@@ -15,6 +15,7 @@ from models.freezes import Freeze
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
+from rules.time.instants import format_instant
 from tests import factories
 from tests.factories.plans import change_plan
 from tests.handlers.callers import Caller, Tenant, refusal
@@ -32,7 +33,6 @@ from tests.handlers.exceptions.requests import (
     requested,
     rows,
     settle,
-    text,
 )
 from tests.harness.wakeups import RecordedWakeups
 
@@ -127,7 +127,7 @@ class TestDecideExceptionRequest:
         asked = {"expires_at": end, "pin_to_head": True}
         later = in_hours(5)
         expected: list[tuple[dict[str, Any], tuple[str | None, bool]]] = [
-            ({}, (text(end), True)),
+            ({}, (format_instant(end), True)),
             ({"expiresAt": None}, (None, True)),
             ({"expiresAt": later, "pinToHead": False}, (later, False)),
         ]

@@ -11,9 +11,10 @@ from models.freezes import Freeze
 from models.pull_requests import HeadCheck, PullRequest
 from models.repositories import WatchedBranch
 from rules.ids import new_id
+from rules.time.instants import format_instant
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.exceptions.requests import THIS, FrozenPull, decide, entries, requested, rows, text
+from tests.handlers.exceptions.requests import THIS, FrozenPull, decide, entries, requested, rows
 from tests.harness.wakeups import RecordedWakeups
 
 
@@ -96,7 +97,7 @@ class TestBlockedSince:
         check.unconfirmed = False
         acme.session.flush()
         shown = self.shown(acme, revoked)
-        assert (shown["blocking"]["state"], shown["blockedSince"]) == ("blocked", text(check.written_at))
+        assert (shown["blocking"]["state"], shown["blockedSince"]) == ("blocked", format_instant(check.written_at))
         assert acme.key().get("/v1/exceptions").json()["data"] == [shown]
 
     @pytest.mark.parametrize(

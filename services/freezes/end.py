@@ -140,6 +140,15 @@ def end(uow: UnitOfWork, freeze: Freeze, end_reason: str, ended_at: datetime, ac
     uow.wake("reconcile")
 
 
+def end_all_freezes(uow: UnitOfWork, end_reason: str) -> None:
+    """End all freezes of the organisation that are in force; the audit names `end_reason`."""
+    ending = uow.session.scalars(_running(uow).order_by(Freeze.id).with_for_update()).all()
+    lock_covered_branches(uow, ending)
+    for freeze in ending:
+        end(uow, freeze, end_reason, uow.now, uow.actor)
+        audit_end(uow, "freeze.ended", freeze)
+
+
 def audit_end(uow: UnitOfWork, action: str, freeze: Freeze, **details: Any) -> None:
     """Record the end of a freeze in the audit."""
     uow.audit(

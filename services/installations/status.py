@@ -1,15 +1,14 @@
 """Status of installations. It is always fetched from GitHub's API; a webhook payload only triggers the fetch."""
 
-from sqlalchemy import select, text
+from sqlalchemy import text
 
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationInfo
-from models.freezes import Freeze
 from models.installations import Installation
 from rules.access.permissions import CODE_HOST
 from rules.rulesets.app_permissions import missing_permissions
 from services.alerts.alerts import Alert, open_alert, resolve_alert
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
-from services.freezes.end import audit_end, end, lock_covered_branches
+from services.freezes.end import end_all_freezes
 from services.github_access.client import installation_page
 
 _READ_BACK = text("""
@@ -103,12 +102,7 @@ def _handle_state_change(uow: UnitOfWork, installation: Installation, before: st
     target = ("installation", str(installation.id), installation.account)
     uow.audit(f"installation.{state}", target, before={"state": before}, after={"state": state})
     if state == "removed":
-        running = select(Freeze).where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
-        ending = uow.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
-        lock_covered_branches(uow, ending)
-        for freeze in ending:
-            end(uow, freeze, "installation_removed", uow.now, uow.actor)
-            audit_end(uow, "freeze.ended", freeze)
+        end_all_freezes(uow, "installation_removed")
     elif state == "active":
         read_back_installation(uow, installation.id)
 

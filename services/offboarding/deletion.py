@@ -10,15 +10,15 @@ meanwhile is ended by the sweep. After 30 days all data is erased (`services/off
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import select, text
+from sqlalchemy import text
 
-from models.freezes import IN_FORCE, Freeze
+from models.freezes import IN_FORCE
 from models.organizations import Organization, Withdrawal
 from rules.errors import Detail, ServiceError
 from services.billing.stripe_requests import customer_of, request_sync
 from services.core.authorization_locks import wait_for_writes
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory, system_caller
-from services.freezes.end import audit_end, end, lock_covered_branches
+from services.freezes.end import end_all_freezes
 from services.mail.outbox import enqueue_mail
 from services.organizations.members import owner_addresses
 from services.organizations.organizations import lock_current
@@ -116,12 +116,7 @@ def delete(uow: UnitOfWork, name: str) -> dict[str, Any]:
 def end_all(uow: UnitOfWork, organization: Organization) -> None:
     """End freezes, keys, connections, feeds, workspace, invitations and pending setups of a deleted organisation."""
     uow.session.flush()
-    running = select(Freeze).where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
-    ending = uow.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
-    lock_covered_branches(uow, ending)
-    for freeze in ending:
-        end(uow, freeze, "organization_deleted", uow.now, uow.actor)
-        audit_end(uow, "freeze.ended", freeze)
+    end_all_freezes(uow, "organization_deleted")
     values = {"organization": uow.organization, "now": uow.now, "deleted_at": organization.deleted_at}
     for statement in (_END_KEYS, _END_GRANTS, _END_FEEDS, _END_SLACK, _END_INVITATIONS, _END_TOKENS, _END_SETUPS):
         uow.session.execute(statement, values)

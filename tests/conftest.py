@@ -1,4 +1,4 @@
-"""The servers that tests run on: real PostgreSQL and Redis, one pair for each pytest worker.
+"""The servers that tests run on: real PostgreSQL and Redis, one pair for each worker of pytest-xdist.
 
 DATABASE_URL (a superuser's, of a server used for nothing else) and REDIS_URL name running servers; without them
 embedded ones start. Fixtures:
@@ -41,7 +41,6 @@ from tests.harness.random_seed import exploring
 from tests.harness.server_directories import make_server_directory
 from tests.harness.time_slices import lengthen_time_slices
 from tests.harness.tls import make_tls_context_once
-from tests.harness.workers import WORKER, add_option, run_in_workers
 from tools import fake_slack
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.fake_github import FakeGitHub, Handle, serve
@@ -60,11 +59,6 @@ SECONDS_OF_A_TEST = 0.1
 HAS_CHECKS = re.compile(r"mark\.check|\bsampled\(|\beach_delivered_or_lost\b")
 """What stands in each file with tests of `make check`: the mark, or a function of tests that sets it."""
 gc.disable()  # until the tests are collected: that makes hundreds of thousands of objects, and drops none
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of the tests."""
-    add_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -91,12 +85,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         raise pytest.UsageError(f"{item.nodeid}: {HAS_CHECKS.pattern} has to match the file of a test of `make check`")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Run the tests in several processes where that is wanted."""
-    return run_in_workers(session)
-
-
 def pytest_collection_finish() -> None:
     """Lengthen the time that the product gives things, and exempt what collecting has made from garbage collections.
 
@@ -109,12 +97,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Have the files that take longest begun first, where several workers share the files.
 
     A long file that is begun last leaves the other workers idle.
     """
-    if not config.getoption("workers"):
+    if "PYTEST_XDIST_WORKER" not in os.environ:
         return
     seconds = defaultdict[Path, float](float)
     marks = set[tuple[Path, int]]()
@@ -125,12 +113,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 marks.add((item.path, id(mark)))
                 seconds[item.path] += mark.args[0]
     items.sort(key=lambda item: (-seconds[item.path], item.path))
-
-
-@pytest.fixture(scope="session")
-def worker() -> str:
-    """Name this worker: `w1`, `w2`, …; `w0` when there are none but this process."""
-    return os.environ.get(WORKER, "w0")
 
 
 @pytest.fixture(scope="session")
@@ -153,20 +135,21 @@ def postgres_url(server_home: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def redis_url(server_home: Path, worker: str) -> Iterator[str]:
+def redis_url(server_home: Path, worker_id: str) -> Iterator[str]:
     """Return the address of this worker's Redis: a server of its own, or a database of its own at the given one."""
     given = os.environ.get("REDIS_URL")
     if given:
-        yield make_url(given).set(database=worker.removeprefix("w")).render_as_string(hide_password=False)
+        number = "0" if worker_id == "master" else worker_id.removeprefix("gw")
+        yield make_url(given).set(database=number).render_as_string(hide_password=False)
         return
     with EmbeddedValkey(server_home / "redis") as server:
         yield server.url
 
 
 @pytest.fixture(scope="session")
-def template_database(postgres_url: str, worker: str) -> Iterator[str]:
+def template_database(postgres_url: str, worker_id: str) -> Iterator[str]:
     """Return the address of a migrated database, to be copied: no one may be connected to it."""
-    with new_database(postgres_url, f"change_freeze_template_{worker}_{os.getpid()}") as url:
+    with new_database(postgres_url, f"change_freeze_template_{worker_id}_{os.getpid()}") as url:
         migrate(url)
         with psycopg.connect(as_libpq(url)) as connection:
             connection.execute(PROCESSES_RUN)
@@ -174,9 +157,9 @@ def template_database(postgres_url: str, worker: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def shared_database(postgres_url: str, template_database: str, worker: str) -> Iterator[psycopg.Connection]:
+def shared_database(postgres_url: str, template_database: str, worker_id: str) -> Iterator[psycopg.Connection]:
     """Return a superuser's connection to the database that this worker's tests share."""
-    name = f"change_freeze_{worker}_{os.getpid()}"
+    name = f"change_freeze_{worker_id}_{os.getpid()}"
     with (
         new_database(postgres_url, name, template_database) as url,
         psycopg.connect(as_libpq(url), autocommit=True) as connection,
@@ -198,23 +181,23 @@ numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def module_database(postgres_url: str, template_database: str, worker: str) -> Iterator[str]:
+def module_database(postgres_url: str, template_database: str, worker_id: str) -> Iterator[str]:
     """Return the address of a database for the tests of one module, which set up much and change little."""
-    with new_database(postgres_url, f"module_{worker}_{os.getpid()}_{next(numbers)}", template_database) as url:
+    with new_database(postgres_url, f"module_{worker_id}_{os.getpid()}_{next(numbers)}", template_database) as url:
         yield url
 
 
 @pytest.fixture
-def own_database(postgres_url: str, template_database: str, worker: str) -> Iterator[str]:
+def own_database(postgres_url: str, template_database: str, worker_id: str) -> Iterator[str]:
     """Return the address of a migrated database that no other test uses."""
-    with new_database(postgres_url, f"own_{worker}_{os.getpid()}_{next(numbers)}", template_database) as url:
+    with new_database(postgres_url, f"own_{worker_id}_{os.getpid()}_{next(numbers)}", template_database) as url:
         yield url
 
 
 @pytest.fixture
-def unmigrated_database(postgres_url: str, worker: str) -> Iterator[str]:
+def unmigrated_database(postgres_url: str, worker_id: str) -> Iterator[str]:
     """Return the address of a database without any table."""
-    with new_database(postgres_url, f"own_{worker}_{os.getpid()}_{next(numbers)}") as url:
+    with new_database(postgres_url, f"own_{worker_id}_{os.getpid()}_{next(numbers)}") as url:
         yield url
 
 

@@ -19,9 +19,9 @@ def old_database(unmigrated_database: str) -> Iterator[OldDatabase]:
 
 
 @pytest.fixture(scope="module")
-def rising_database(postgres_url: str, worker: str) -> Iterator[OldDatabase]:
+def rising_database(postgres_url: str, worker_id: str) -> Iterator[OldDatabase]:
     """Return a database that tests take to one revision after the other: it has what came before already."""
-    with new_database(postgres_url, f"rising_{worker}_{os.getpid()}") as url:
+    with new_database(postgres_url, f"rising_{worker_id}_{os.getpid()}") as url:
         database = OldDatabase(create_engine(url, poolclass=NullPool))
         yield database
         database.close()

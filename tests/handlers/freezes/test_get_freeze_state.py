@@ -200,7 +200,9 @@ class TestGetFreezeState:
         new = factories.repository(acme.session, acme.organization, "acme/web")
         assert self.ask(acme, repo="acme/web")["subject"]["id"] == new.id
 
-    @pytest.mark.parametrize("columns", [{"enabled": False}, {"removed_at": factories.now()}], ids=str)
+    @pytest.mark.parametrize(
+        "columns", [{"enabled": False}, {"removed_at": factories.now()}], ids=["disabled", "removed"]
+    )
     def test_state_of_a_repository_that_is_not_covered_is_not_found(
         self, acme: Tenant, web: WatchedBranch, columns: dict[str, Any]
     ) -> None:

@@ -1,106 +1,70 @@
-"""A headless Chromium, driven over its own pipe (the DevTools protocol), with scripts of pages switched off.
+"""A headless Chromium, driven by Playwright, with scripts of pages switched off.
 
 Only what tests need: open an address, press keys, see what has the focus, what a screen reader says, and take
 pictures. Nothing is waited for by time: every step ends with the event that it causes.
+
+Playwright runs in a thread with an event loop of its own: tests start event loops in theirs.
 """
 
-import base64
-import fcntl
-import json
-import os
-import select
+import asyncio
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, BinaryIO, Self
+from functools import partial
+from typing import Any, Self
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from playwright.async_api import Browser as Chromium
+from playwright.async_api import CDPSession, Page, async_playwright
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 RENDERED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
 """Wait until the page is on the screen: only then Chromium has moved the focus to what has `autofocus`."""
 _TIMEOUT = 30
-_FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-extensions",
-    "--disable-background-networking",
-    "--hide-scrollbars",
-    "--remote-debugging-pipe",
-)
-_ON_THREE_AND_FOUR = (
-    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execvp(sys.argv[3], sys.argv[3:])"
-)
-_KEYS = {"Tab": 9, "Enter": 13, "Space": 32, "ArrowDown": 40}
-_TEXTS = {"Enter": "\r", "Space": " "}
 
 
 class Browser:
     """A running Chromium, and the one tab of it that is driven: `profile` opens it."""
 
-    def __init__(self, to: BinaryIO, come_from: int) -> None:
-        self._to = to
-        self._from = come_from
-        self._buffer = b""
-        self._number = 0
-        self._events: list[dict[str, Any]] = []
-        self._session: str | None = None
+    _page: Page
+    _tools: CDPSession
+    """The tab's developer tools."""
+
+    def __init__(self, portal: BlockingPortal, running: Chromium) -> None:
+        self._portal = portal
+        self._running = running
+        self._loads = asyncio.Semaphore(0)
+        self._complaints: list[dict[str, Any]] = []
+        self._requested: list[str] = []
         self._runs_scripts = True
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send one command and return its result."""
-        self._number += 1
-        message = {"id": self._number, "method": method, "params": parameters}
-        if self._session:
-            message["sessionId"] = self._session
-        self._to.write(json.dumps(message).encode() + b"\0")
-        self._to.flush()
-        while True:
-            answer = self._read()
-            if answer.get("id") == self._number:
-                assert "error" not in answer, (method, answer["error"])
-                return dict(answer["result"])
-            self._events.append(answer)
+        """Send one command of the DevTools protocol and return its result."""
+        return dict(self._portal.call(self._tools.send, method, parameters))
 
     def open(self, url: str) -> None:
         """Open an address, and wait until it is there."""
-        self._events.clear()
-        self.call("Page.navigate", url=url)
-        self._await("Page.loadEventFired")
+        self._go(partial(self._page.goto, url, wait_until="commit"))
 
     def press(self, key: str) -> None:
         """Press a key, or that of a character, that stays on the page."""
-        number = ord(key.upper()) if len(key) == 1 else _KEYS[key]
-        shared = {"key": " " if key == "Space" else key, "code": key, "windowsVirtualKeyCode": number}
-        text = {"text": _TEXTS.get(key, key)} if key in _TEXTS or len(key) == 1 else {}
-        self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **shared, **text)
-        self.call("Input.dispatchKeyEvent", type="keyUp", **shared)
+        self._portal.call(self._page.keyboard.press, key)
 
     def press_and_go(self, key: str = "Enter") -> None:
         """Press a key that leads to another page, and wait until it is there."""
-        self._events.clear()
-        self.press(key)
-        self._await("Page.loadEventFired")
+        self._go(partial(self._page.keyboard.press, key))
 
     def click(self, x: float, y: float, *, go: bool) -> None:
         """Click at a place of the window; if it leads to another page, wait until that is there."""
-        self._events.clear()
-        for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-        if go:
-            self._await("Page.loadEventFired")
+        self._go(partial(self._page.mouse.click, x, y), leads=go)
 
     def go_on(self) -> None:
         """Wait for the next page, which the page opens by itself."""
-        self._await("Page.loadEventFired")
+        self._portal.call(self._loaded)
 
     def write(self, text: str) -> None:
         """Write into what has the focus."""
-        self.call("Input.insertText", text=text)
+        self._portal.call(self._page.keyboard.insert_text, text)
 
     def tab_to(self, name: str, most: int = 60) -> None:
         """Go on with the Tab key until something of this accessible name has the focus."""
@@ -174,101 +138,96 @@ class Browser:
         self.run_scripts(enabled=runs)
 
     def complaints(self) -> list[dict[str, Any]]:
-        """Return what the browser has complained of since the last page was opened: errors, and refusals by policy."""
-        self.value("0")
-        kinds = {"Log.entryAdded", "Runtime.exceptionThrown"}
-        return [event["params"] for event in self._events if event.get("method") in kinds]
+        """Return what the browser has complained of since the last page was opened: errors, and refusals by policy.
+
+        That the page itself is answered with the status of an error is none.
+        """
+        answer = {"source": "network", "url": self.value("location.href")}
+        return [each for each in self._complaints if not answer.items() <= each.get("entry", {}).items()]
 
     def requested(self) -> list[str]:
         """Return the addresses that have been asked for since the last page was opened, those that were refused too."""
         self.value("0")
-        sent = [each["params"] for each in self._events if each.get("method") == "Network.requestWillBeSent"]
-        return [str(each["request"]["url"]) for each in sent]
+        return list(self._requested)
 
     def picture(self) -> bytes:
         """Return the whole page as PNG."""
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
-        return base64.b64decode(data)
+        return self._portal.call(partial(self._page.screenshot, full_page=True))
 
     def forget(self) -> None:
         """Forget every cookie."""
-        self.call("Network.clearBrowserCookies")
+        self._portal.call(self._page.context.clear_cookies)
 
     @contextmanager
     def opening_window(self, key: str = "Enter") -> Iterator[None]:
         """Press a key that opens an empty window, and be in it, with its scripts running, until the block ends."""
-        opener = self._session
-        self.press(key)
-        self._session = None
+        opener = self._page, self._tools
+
+        async def press() -> None:
+            async with self._page.expect_popup() as window:
+                await self._page.keyboard.press(key)
+            await self._drive(await window.value)
+
+        self._portal.call(press)
         try:
-            targets = self.call("Target.getTargets")["targetInfos"]
-            [window] = [each["targetId"] for each in targets if "openerId" in each]
-            self._attach(window)
             yield
         finally:
-            self._session = opener
+            self._page, self._tools = opener
 
     @contextmanager
     def profile(self) -> Iterator[Self]:
         """Be in a window with a profile of its own, empty and without scripts, until the block ends."""
-        context = self.call("Target.createBrowserContext")["browserContextId"]
-        self._attach(self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"])
+        context = self._portal.call(partial(self._running.new_context, no_viewport=True))
+        self._portal.call(self._drive, self._portal.call(context.new_page))
         self.run_scripts(enabled=False)
         try:
             yield self
         finally:
-            self._session = None
-            self.call("Target.disposeBrowserContext", browserContextId=context)
+            self._portal.call(context.close)
 
-    def _attach(self, target: str) -> None:
+    async def _drive(self, page: Page) -> None:
         """Drive this tab or window from now on."""
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+
+        def complained(event: dict[str, Any]) -> None:
+            self._complaints.append(event)
+
+        tools = await page.context.new_cdp_session(page)
+        page.on("load", lambda _: self._loads.release())
+        for kind in ("Log.entryAdded", "Runtime.exceptionThrown"):
+            tools.on(kind, complained)
+        tools.on("Network.requestWillBeSent", lambda event: self._requested.append(event["request"]["url"]))
         for domain in ("Page", "Runtime", "Network", "Log"):  # "Accessibility" would be kept up with each change
-            self.call(f"{domain}.enable")
+            await tools.send(f"{domain}.enable")
+        self._page, self._tools = page, tools
 
-    def _await(self, event: str) -> None:
-        while True:
-            for position, known in enumerate(self._events):
-                if known.get("method") == event and known.get("sessionId") == self._session:
-                    del self._events[: position + 1]
-                    return
-            self._events.append(self._read())
+    def _go(self, step: Callable[[], Awaitable[object]], *, leads: bool = True) -> None:
+        """Take a step; if it leads to another page, wait until that is there."""
 
-    def _read(self) -> dict[str, Any]:
-        while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._from], [], [], _TIMEOUT)
-            assert ready, "Chromium says nothing"
-            read = os.read(self._from, 65_536)
-            assert read, "Chromium has ended"
-            self._buffer += read
-        message, _, self._buffer = self._buffer.partition(b"\0")
-        return dict(json.loads(message))
+        async def go() -> None:
+            self._loads = asyncio.Semaphore(0)
+            self._complaints.clear()
+            self._requested.clear()
+            await step()
+            if leads:
+                await self._loaded()
+
+        self._portal.call(go)
+
+    async def _loaded(self) -> None:
+        async with asyncio.timeout(_TIMEOUT):
+            await self._loads.acquire()
 
 
 @contextmanager
-def chromium(home: Path) -> Iterator[Browser]:
-    """Run a Chromium whose own profile lies in `home`, and end it."""
-    assert CHROMIUM is not None
-    in_read, in_write = os.pipe()
-    out_read, out_write = os.pipe()
-    passed = [fcntl.fcntl(each, fcntl.F_DUPFD, 10) for each in (in_read, out_write)]
-    command = [sys.executable, "-c", _ON_THREE_AND_FOUR, *map(str, passed), CHROMIUM, *_FLAGS]
-    process = subprocess.Popen(
-        [*command, f"--user-data-dir={home}"],
-        pass_fds=passed,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    for each in (in_read, out_write, *passed):
-        os.close(each)
-    with os.fdopen(in_write, "wb") as to:
+def chromium() -> Iterator[Browser]:
+    """Run a Chromium, and end it."""
+
+    async def launch() -> Chromium:
+        return await playwright.chromium.launch(executable_path=CHROMIUM, args=["--disable-gpu"])
+
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(async_playwright()) as playwright:
+        running = portal.call(launch)
         try:
-            yield Browser(to, out_read)
+            yield Browser(portal, running)
         finally:
-            process.terminate()
-            try:
-                process.wait(timeout=_TIMEOUT)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            os.close(out_read)
+            portal.call(running.close)

@@ -5,10 +5,8 @@ page, as Brotli, which every browser accepts. Aims: p95 of each page at most 150
 on slow 4G (1.6 Mbit/s, 150 ms) with a processor of a quarter's speed at most 1 s.
 """
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import median
 
 from sqlalchemy import select
@@ -49,7 +47,7 @@ def sign_in(stores: Storage) -> tuple[str, str]:
 @contextmanager
 def browsing(server: WebServer, token: str) -> Iterator[Browser]:
     """Open a browser that has signed in, with scripts, on a processor of a quarter of the speed."""
-    with tempfile.TemporaryDirectory() as home, chromium(Path(home)) as started, started.profile() as browser:
+    with chromium() as started, started.profile() as browser:
         browser.run_scripts(enabled=True)
         browser.call("Network.setCookie", name=cookie_name(server.address), value=token, url=server.address)
         browser.call("Emulation.setCPUThrottlingRate", rate=4)

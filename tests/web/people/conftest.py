@@ -109,9 +109,9 @@ def site_of_session(
 
 
 @pytest.fixture(scope="session")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def started() -> Iterator[Browser]:
     """Run a Chromium for all modules: its start takes two seconds of a core."""
-    with chromium(tmp_path_factory.mktemp("chromium")) as browser:
+    with chromium() as browser:
         yield browser
 
 

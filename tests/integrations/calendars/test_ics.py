@@ -79,12 +79,6 @@ class TestTimes:
         assert daily.timezone == "UTC"
         assert {start[11:] for start, _end in spans(daily)} == {"23:00"}
 
-    def test_windows_name_of_a_zone_is_known(self) -> None:
-        zone = "W. Europe Standard Time"
-        text = calendar(f"UID:1\nDTSTART;TZID={zone}:20270701T100000\nDTEND;TZID={zone}:20270701T110000")
-        assert only(text).timezone == "Europe/Berlin"
-        assert spans(only(text)) == [("2027-07-01T08:00", "2027-07-01T09:00")]
-
     def test_zone_defined_by_the_calendar_is_read_by_its_definition(self) -> None:
         zone = (
             "BEGIN:VTIMEZONE\nTZID:Head Office\n"
@@ -262,10 +256,6 @@ class TestNames:
 class TestFiles:
     def test_file_may_have_unix_line_ends_and_a_byte_order_mark(self) -> None:
         assert only("\ufeff" + CHRISTMAS.replace("\r\n", "\n")).name == "Christmas"
-
-    def test_file_may_hold_several_calendars(self) -> None:
-        other = CHRISTMAS.replace("christmas@", "easter@")
-        assert len(read(CHRISTMAS + other).found) == 2
 
     @pytest.mark.parametrize(
         ("heads", "name"),

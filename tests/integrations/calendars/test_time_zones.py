@@ -107,10 +107,6 @@ class TestUndefinedZones:
 
 
 class TestMappedZones:
-    def test_mapped_name_is_the_zone_that_the_request_says(self) -> None:
-        text = calendar(weekly("Moon/Sea"))
-        assert only(text, timezones={"Moon/Sea": "Asia/Tokyo"}).timezone == "Asia/Tokyo"
-
     @pytest.mark.parametrize("name", ["W. Europe Standard Time", "Europe/Berlin", "(UTC+01:00) Amsterdam, Berlin"])
     def test_mapping_precedes_names_and_definitions(self, name: str) -> None:
         text = calendar(weekly(name), head=zone(name))

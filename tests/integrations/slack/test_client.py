@@ -42,34 +42,6 @@ class TestInstallation:
         assert (found.tokens.refresh_token, found.tokens.expires_in) == (None, None)
         assert "xoxb" not in repr(found)
 
-    def test_code_is_accepted_once_and_with_its_redirect(self, slack: Slack, fake: FakeSlack) -> None:
-        url = slack.authorize_url("s", REDIRECT)
-        code = fake.install(url)["code"]
-        slack.exchange_code(code, REDIRECT)
-        with pytest.raises(SlackError, match="invalid_code"):
-            slack.exchange_code(code, REDIRECT)
-        with pytest.raises(SlackError, match="bad_redirect_uri"):
-            slack.exchange_code(fake.install(url)["code"], "https://evil.test/")
-
-    def test_installation_in_all_workspaces_names_no_workspace(self, slack: Slack, fake: FakeSlack) -> None:
-        code = fake.install(slack.authorize_url("s", REDIRECT), everywhere=True)["code"]
-        found = slack.exchange_code(code, REDIRECT)
-        assert (found.team_id, found.enterprise_id) == (None, "E0ALL")
-
-    def test_rotated_token_is_refreshed_once(self, slack: Slack, fake: FakeSlack) -> None:
-        fake.settings.token_rotation = True
-        first = slack.exchange_code(fake.install(slack.authorize_url("s", REDIRECT))["code"], REDIRECT).tokens
-        assert first.expires_in == 43_200
-        second = slack.refresh_token(str(first.refresh_token))
-        assert second.access_token != first.access_token
-        with pytest.raises(SlackError, match="invalid_refresh_token"):
-            slack.refresh_token(str(first.refresh_token))
-
-    def test_revoked_token_is_a_dead_token(self, slack: Slack, token: str) -> None:
-        slack.revoke_token(token)
-        with pytest.raises(SlackTokenError, match="token_revoked"):
-            post(slack, token)
-
 
 class TestMessages:
     def test_message_is_posted_updated_and_threaded(self, slack: Slack, fake: FakeSlack, token: str) -> None:
@@ -80,16 +52,6 @@ class TestMessages:
         assert (first.ts, first.text, first.blocks, first.edited) == (ts, "Ended", [], True)
         assert (second.thread_ts, second.blocks) == (ts, [SECTION])
         assert fake.calls.exchanges[1].params["unfurl_links"] is False
-
-    def test_form_is_opened_once_for_a_trigger(self, slack: Slack, fake: FakeSlack, token: str) -> None:
-        fake.settings.request_url = "http://127.0.0.1:1/webhooks/slack"
-        fake.type("start")
-        [trigger] = fake.triggers
-        slack.open_view(token, trigger, VIEW)
-        [form] = fake.open_forms()
-        assert form.view == VIEW
-        with pytest.raises(SlackError, match="exchanged_trigger_id"):
-            slack.open_view(token, trigger, VIEW)
 
     def test_answer_to_a_response_url_is_accepted_five_times(self, slack: Slack, fake: FakeSlack, token: str) -> None:
         fake.settings.request_url = "http://127.0.0.1:1/webhooks/slack"
@@ -131,10 +93,6 @@ class TestChannels:
             slack.list_channels(given, private=True)
         assert raised.value.needed == "groups:read"
 
-    def test_cursor_that_slack_forgot_is_an_error(self, slack: Slack, token: str) -> None:
-        with pytest.raises(SlackError, match="invalid_cursor"):
-            slack.list_channels(token, "C0NOTHING", private=True)
-
 
 class TestErrors:
     @pytest.mark.parametrize(
@@ -158,13 +116,6 @@ class TestErrors:
             post(slack, token)
         assert type(raised.value) is kind
         assert raised.value.code == word
-
-    def test_missing_scope_is_named(self, slack: Slack, fake: FakeSlack) -> None:
-        fake.settings.granted_scopes = ["commands"]
-        back = fake.install(slack.authorize_url("s", REDIRECT))
-        with pytest.raises(SlackScopeError) as raised:
-            post(slack, slack.exchange_code(back["code"], REDIRECT).tokens.access_token)
-        assert raised.value.needed == "chat:write"
 
     def test_rate_limit_says_how_long_to_wait(self, slack: Slack, fake: FakeSlack, token: str) -> None:
         fake.faults.add("error", POST, status=429, headers={"Retry-After": "17"})

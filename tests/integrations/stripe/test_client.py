@@ -1,7 +1,6 @@
 """The client of Stripe, with the simulated one over sockets."""
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -49,19 +48,6 @@ def test_parameters_are_those_of_the_package(client: Stripe, handle: Handle) -> 
     for exchange in handle.stripe.calls.exchanges:
         assert exchange.template is not None
         assert operation(exchange.method, exchange.template).faults_of_params(exchange.params) == []
-
-
-def test_same_token_opens_one_session(client: Stripe, handle: Handle) -> None:
-    wanted = purchase(client, handle)
-    assert client.open_checkout(wanted, "token") == client.open_checkout(wanted, "token")
-    assert client.open_checkout(wanted, "token").expires_at > datetime.now(UTC)
-
-
-def test_call_is_repeated_with_the_same_key(client: Stripe, handle: Handle) -> None:
-    fault = handle.stripe.faults.add("error", "POST /v1/customers", status=500, after=True, count=MAX_RETRIES)
-    client.create_customer("org_1")
-    assert fault.struck == MAX_RETRIES
-    assert len(handle.stripe.store.all("customer")) == 1
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,6 @@ class TestHandlerArguments:
         raw = json.dumps(GOOD).encode()
         assert post(api, iter([raw[:10], raw[10:]])).status_code == 201
 
-    def test_created_object_has_a_location(self, api: httpx.Client) -> None:
-        assert api.post("/v1/things", json=GOOD).headers["Location"] == "/v1/things/thg_1"
-
     def test_raw_body_reaches_its_handler_unparsed(self, http: httpx.Client, acme: object) -> None:
         response = http.post("/webhooks/things", content=b"{not json", headers={"X-Event": "push", "X-Signature": "s"})
         assert (response.status_code, response.text) == (202, "taken")
@@ -159,9 +156,6 @@ class TestRejectedBodies:
         ):
             assert code(post(streaming, endless())) == (413, "payload_too_large")
         assert taken < 200
-
-    def test_body_of_ten_megabytes_is_refused(self, api: httpx.Client) -> None:
-        assert code(post(api, b'{"name": "' + b"a" * 10_000_000 + b'"}')) == (413, "payload_too_large")
 
     def test_nul_character_in_a_string_is_rejected_with_its_path(self, api: httpx.Client) -> None:
         response = api.post("/v1/things", json={**GOOD, "tags": ["a\0b"], "name": "a\\u0000b"})

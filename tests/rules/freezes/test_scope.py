@@ -63,19 +63,6 @@ def test_only_open_ended_scopes_add_later_branches(scope: dict[str, Any], open_e
     assert compile_scope(scope).open_ended is open_ended
 
 
-@pytest.mark.parametrize(
-    ("scope", "path"),
-    [
-        ({"type": "glob", "patterns": ["acme/*", "a b"]}, "/scope/patterns/1"),
-        ({"type": "organization", "branches": ["a b"]}, "/scope/branches/0"),
-    ],
-)
-def test_invalid_glob_is_reported_with_its_pointer(scope: dict[str, Any], path: str) -> None:
-    with pytest.raises(ServiceError) as caught:
-        compile_scope(scope)
-    assert [detail.path for detail in caught.value.details] == [path]
-
-
 NARROW = {**ORGANIZATION, "branches": ["main"]}
 
 

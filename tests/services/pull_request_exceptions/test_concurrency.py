@@ -98,13 +98,6 @@ class TestALift:
         assert outcome == (exceptions.freeze.id, "invalid_state")
         assert states(exceptions) == {exceptions.freeze.id: "expired"}
 
-    def test_lift_after_a_grant_ends_the_exception(self, exceptions: ExceptionFixture) -> None:
-        assert exceptions.during(grant, lifting_of(exceptions.freeze.id)) == (
-            [exceptions.freeze.id],
-            exceptions.freeze.id,
-        )
-        assert states(exceptions) == {exceptions.freeze.id: "expired"}
-
 
 class TestAFreezeThatBegins:
     def test_grant_covers_a_freeze_that_started_before(self, exceptions: ExceptionFixture) -> None:

@@ -47,31 +47,6 @@ def mailed(session: Session, address: str) -> list[str]:
     return [template for template, _ in mails_to(session, address)]
 
 
-@pytest.mark.parametrize(
-    ("operation", "body"),
-    [
-        ("change-name", {"name": "Eve Baker"}),
-        ("change-password", {"currentPassword": PASSWORD, "password": OTHER}),
-        ("change-email", {"email": NEW, "password": PASSWORD}),
-        ("confirm-email", {"token": "x" * 43}),
-        ("sign-out-everywhere", None),
-        ("org/leave", None),
-    ],
-)
-def test_account_is_changed_by_sessions_of_the_person_alone(
-    visitor: Client, acme: Tenant, user: User, operation: str, body: Any
-) -> None:
-    path = f"/api/auth/{operation}"
-    refusal(visitor.post(path, body), 401, "missing_credentials")
-    refusal(acme.key().post(path, body), 403, "credential_type_not_allowed")
-    refusal(acme.person("owner").post(path, body), 401, "invalid_token")
-    refusal(acme.connected("owner").post(path, body), 401, "invalid_token")
-    browser = Client(visitor.http)
-    browser.sign_in(user.email)
-    refusal(browser.post(path, body), 403, "origin_not_allowed")
-    assert entries(acme) == []
-
-
 class TestChangeName:
     def test_name_is_changed_and_audited_once(self, eve: Client, user: User, acme: Tenant) -> None:
         for _ in range(2):

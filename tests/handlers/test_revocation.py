@@ -61,19 +61,12 @@ class TestKeysOfRequestsThatHaveBegun:
     def begin(self, acme: Tenant, minted: factories.MintedKey) -> SlowRequest:
         return SlowRequest(Caller(acme.http, minted.secret), "/v1/freezes", EVERYTHING)
 
-    def test_key_revoked_before_the_body_makes_no_freeze(
-        self, acme: Tenant, owner: Person, minted: factories.MintedKey
+    @pytest.mark.parametrize("ended", ["revoked", "rotated out"])
+    def test_secret_ended_before_the_body_makes_no_freeze(
+        self, acme: Tenant, owner: Person, minted: factories.MintedKey, ended: str
     ) -> None:
-        begun = self.begin(acme, minted)
-        ok(owner.caller.delete(f"/v1/api-keys/{minted.row.id}"))
-        assert begun.finish() == (401, "invalid_token")
-        assert freezes(acme.session) == 0
-
-    def test_secret_rotated_out_before_the_body_makes_no_freeze(
-        self, acme: Tenant, owner: Person, minted: factories.MintedKey
-    ) -> None:
-        begun = self.begin(acme, minted)
-        ok(owner.caller.post(f"/v1/api-keys/{minted.row.id}/rotate", {"graceSeconds": 0}))
+        begun, key = self.begin(acme, minted), f"/v1/api-keys/{minted.row.id}"
+        ok(owner.caller.delete(key) if ended == "revoked" else owner.caller.post(f"{key}/rotate", {"graceSeconds": 0}))
         assert begun.finish() == (401, "invalid_token")
         assert freezes(acme.session) == 0
 

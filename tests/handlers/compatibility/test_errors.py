@@ -34,13 +34,6 @@ def test_every_code_has_the_older_shape_below_the_prefix_alone(code: str) -> Non
     assert b'"docsUrl"' in reply.body
 
 
-def test_unexpected_failure_has_the_older_shape() -> None:
-    mapper = ErrorMapper(load_contract(), "https://docs.example")
-    reply = mapper.reply(RuntimeError("a secret"), context(MAIN))
-    assert (reply.status, reply.code) == (500, "internal_error")
-    assert b"a secret" not in reply.body
-
-
 class TestRouting:
     def test_unknown_path_is_404(self, client: ClassicClient) -> None:
         cases: list[str] = [

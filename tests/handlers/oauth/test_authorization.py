@@ -290,15 +290,8 @@ class TestDecide:
         assert answer_of(location)["error"] == "invalid_request"
         assert grants(acme.session) == []
 
-    def test_decision_needs_a_session_of_the_person(
-        self, http: httpx.Client, client: Client, ada: User, acme: Tenant
-    ) -> None:
-        refusal(decide(acme.anybody, acme.id), 401, "missing_credentials")
-        refusal(decide(acme.person("owner"), acme.id), 401, "invalid_token")
-        refusal(decide(acme.key(), acme.id), 403, "credential_type_not_allowed")
-        support = signed_in(acme.session, http, ada, acme.organization, support=True, kind="support")
-        refusal(decide(support, acme.id), 403, "impersonation_read_only")
-        device = signed_in(acme.session, http, ada, acme.organization, kind="device")
+    def test_session_of_a_device_decides_nothing(self, client: Client, ada: User, acme: Tenant) -> None:
+        device = signed_in(acme.session, acme.http, ada, acme.organization, kind="device")
         refusal(decide(device, acme.id), 403, "credential_type_not_allowed")
         assert grants(acme.session) == []
 

@@ -199,22 +199,14 @@ class TestConcurrentEnd:
         assert {200} < statuses <= {200, 401, 404}, "401 if the session acted in the organisation"
         assert live_grants(session) == 0
 
-    def test_approvals_during_a_block_leave_no_connection(
-        self, session: Session, connected: Connected, person: Caller, acme: Tenant
+    @pytest.mark.parametrize(("end", "refusal"), [("block", 400), ("password", 401)])
+    def test_approvals_during_a_block_or_a_new_password_leave_no_connection(
+        self, session: Session, connected: Connected, person: Caller, acme: Tenant, end: str, refusal: int
     ) -> None:
         def approve() -> int:
             return decide(person, acme.id).status_code
 
-        assert hammer(approve, lambda: connected.end("block")) == {200, 400}
-        assert live_grants(session) == 0
-
-    def test_approvals_during_a_new_password_leave_no_connection(
-        self, session: Session, connected: Connected, person: Caller, acme: Tenant
-    ) -> None:
-        def approve() -> int:
-            return decide(person, acme.id).status_code
-
-        assert hammer(approve, lambda: connected.end("password")) == {200, 401}
+        assert hammer(approve, lambda: connected.end(end)) == {200, refusal}
         assert live_grants(session) == 0
 
 

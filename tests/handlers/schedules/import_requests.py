@@ -32,6 +32,10 @@ def of_country(country: str = "GB", **changes: Any) -> dict[str, Any]:
     return {**given, **changes}
 
 
+NO_COUNTS = dict.fromkeys(("created", "updated", "unchanged", "removed", "missing", "skipped", "refused"), 0)
+"""What an import that finds nothing reports."""
+
+
 def imported(caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
     answer = caller.post(IMPORT, body)
     assert answer.status_code == 200, answer.text

@@ -18,6 +18,7 @@ from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.import_requests import (
     IMPORT,
     NEXT_YEAR,
+    NO_COUNTS,
     SOON,
     TODAY,
     actions,
@@ -38,15 +39,7 @@ pytestmark = pytest.mark.usefixtures("calendars_read_in_process")
 class TestImportSchedules:
     def test_import_creates_a_planned_schedule_of_an_event(self, member: Caller, session: Session) -> None:
         reported = imported(member, of_file(event("1"), window={"startTime": "17:00", "endTime": "08:00", "days": 1}))
-        assert reported["counts"] == {
-            "created": 1,
-            "updated": 0,
-            "unchanged": 0,
-            "removed": 0,
-            "missing": 0,
-            "skipped": 0,
-            "refused": 0,
-        }
+        assert reported["counts"] == {**NO_COUNTS, "created": 1}
         row = only(reported)
         assert row["terms"] == {
             "name": "Inventory",
@@ -174,15 +167,7 @@ class TestImportSchedules:
         imported(member, of_file(event("1"), event("2", "STATUS:CANCELLED")))
         assert acme.audit() == ["schedule.created", "schedule.imported"]
         details = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "schedule.imported")).one().details
-        assert details["counts"] == {
-            "created": 1,
-            "updated": 0,
-            "unchanged": 0,
-            "removed": 0,
-            "missing": 0,
-            "skipped": 1,
-            "refused": 0,
-        }
+        assert details["counts"] == {**NO_COUNTS, "created": 1, "skipped": 1}
         assert details["schedules"] == [kept(acme.session)[0].id]
 
     def test_import_is_refused_when_the_organization_is_deleted_meanwhile(

@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from models.organizations import User
+from tests.handlers.callers import answered
 from tests.harness.passwords import PASSWORD
 from tests.harness.response_conformance import checked_client
 
@@ -50,9 +51,7 @@ class Client:
 
     def jwt(self) -> str:
         """Mint a JWT from the session."""
-        answer = self.get("/api/auth/token")
-        assert answer.status_code == 200, answer.text
-        return str(answer.json()["token"])
+        return str(answered(self.get("/api/auth/token"))["token"])
 
     def ask(self, jwt: str) -> httpx.Response:
         """Ask the API something with a JWT."""

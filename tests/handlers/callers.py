@@ -99,6 +99,13 @@ class Tenant:
         return factories.audit_actions(self.session, self.organization)
 
 
+def answered(response: httpx.Response, status: int = 200) -> dict[str, Any]:
+    """Check that a request succeeded, and return its object."""
+    assert response.status_code == status, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
 def refusal(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
     """Check that a request was refused with this code, and return the error."""
     assert response.status_code == status, response.text

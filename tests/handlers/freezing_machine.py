@@ -6,7 +6,7 @@ import httpx
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from models.repositories import WatchedBranch
-from tests.handlers.callers import Caller
+from tests.handlers.callers import Caller, answered
 from tests.harness.clock import MovableClock
 
 
@@ -25,9 +25,7 @@ class FreezingMachine(RuleBasedStateMachine):
     @rule()
     def start_freeze(self) -> None:
         body = {"scope": {"type": "branch", "branchId": self.branch.id}, "reason": "Release under way"}
-        answer = self.key.post("/v1/freezes", body)
-        assert answer.status_code == 201, answer.text
-        self.freezes.add(answer.json()["id"])
+        self.freezes.add(answered(self.key.post("/v1/freezes", body), 201)["id"])
 
     @precondition(lambda self: self.freezes)
     @rule()

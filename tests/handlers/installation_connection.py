@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 from sqlalchemy.orm import Session
 
-from tests.handlers.callers import Caller, Tenant
+from tests.handlers.callers import Caller, Tenant, answered
 from tools.fake_github import FakeGitHub
 from tools.fake_github.model.installations import client_id_of, uninstall
 from tools.fake_github.model.world import Actor
@@ -35,9 +35,7 @@ class ConnectionFixture:
 
     def address(self, who: Caller | None = None) -> str:
         """Request GitHub's address."""
-        answer = (who or self.admin).get(URL)
-        assert answer.status_code == 200, answer.text
-        url: str = answer.json()["url"]
+        url: str = answered((who or self.admin).get(URL))["url"]
         return url
 
     def install(self, login: str = "root", account: str = "acme", address: str | None = None) -> dict[str, Any]:

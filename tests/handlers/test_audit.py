@@ -17,7 +17,7 @@ from services.core.clock import DatabaseClock
 from services.core.unit_of_work import UnitOfWorkFactory
 from tests import factories
 from tests.factories.plans import change_plan
-from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.callers import Caller, Tenant, answered, refusal
 from tests.handlers.people import through_pages
 from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups
@@ -35,9 +35,7 @@ def entry(tenant: Tenant, ago: timedelta = timedelta(), **columns: Any) -> str:
 
 def listed(caller: Caller, **params: Any) -> list[str]:
     """Return the ids of a page."""
-    answer = caller.get(PATH, **params)
-    assert answer.status_code == 200, answer.text
-    return [row["id"] for row in answer.json()["data"]]
+    return [row["id"] for row in answered(caller.get(PATH, **params))["data"]]
 
 
 def paged(caller: Caller, **params: Any) -> list[str]:

@@ -22,7 +22,7 @@ from services.core.unit_of_work import UnitOfWorkFactory
 from services.offboarding.purge import purge_deleted
 from tests import factories
 from tests.factories.plans import change_plan
-from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.callers import Caller, Tenant, answered, refusal
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import at_once
 from tests.harness.engines import engine_of
@@ -34,10 +34,7 @@ SECOND = timedelta(seconds=1)
 
 
 def shown(caller: Caller, path: str, **params: Any) -> dict[str, Any]:
-    answer = caller.get(path, **params)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    return answered(caller.get(path, **params))
 
 
 def plan_in_force(caller: Caller) -> tuple[str, str, str | None]:

@@ -4,7 +4,7 @@ import pytest
 
 from schemas.contract import load_contract
 from tests import factories
-from tests.handlers.callers import Tenant
+from tests.handlers.callers import Tenant, answered
 
 PATHS = {
     "update_current_organization": "/v1/orgs/current",
@@ -47,7 +47,5 @@ def test_empty_patch_changes_and_audits_nothing(acme: Tenant, ids: dict[str, str
     for operation, body in CASES:
         owner, path = acme.person("owner"), PATHS[operation].format(**ids)
         before = None if operation in WITHOUT_GET else owner.get(path).json()
-        answer = owner.patch(path, body)
-        assert answer.status_code == 200, answer.text
-        assert before in (None, answer.json())
+        assert before in (None, answered(owner.patch(path, body)))
         assert acme.audit() == []

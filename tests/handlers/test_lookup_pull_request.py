@@ -13,7 +13,7 @@ from models.pull_requests import PullRequest
 from models.repositories import WatchedBranch
 from rules.time.instants import format_instant
 from tests import factories
-from tests.handlers.callers import Tenant
+from tests.handlers.callers import Tenant, answered
 
 HOUR = timedelta(hours=1)
 
@@ -31,10 +31,7 @@ class Proposed:
         return self.acme.session
 
     def look_up(self, ref: str = "7") -> dict[str, Any]:
-        answer = self.acme.key("freeze:read").get("/v1/pulls/lookup", ref=ref)
-        assert answer.status_code == 200, answer.text
-        shown: dict[str, Any] = answer.json()
-        return shown
+        return answered(self.acme.key("freeze:read").get("/v1/pulls/lookup", ref=ref))
 
     def freeze(self, **columns: Any) -> Freeze:
         return factories.freeze(self.session, self.acme.organization, [self.web], **columns)

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 from models.audit import AuditEntry
 from services.identity.oauth.access_tokens import issue_grant_token
 from tests import factories
-from tests.handlers.callers import EVERYTHING, Caller, Tenant
+from tests.handlers.callers import EVERYTHING, Caller, Tenant, answered
 from tests.handlers.people import Person, member
 from tests.harness.mcp_client import McpClient
 
@@ -27,9 +27,7 @@ pytestmark = pytest.mark.usefixtures("web")
 
 def recorded(caller: Caller) -> str:
     """Return the name under which a caller starts a freeze."""
-    response = caller.post(FREEZES, EVERYTHING)
-    assert response.status_code == 201, response.text
-    shown: str = response.json()["createdBy"]["name"]
+    shown: str = answered(caller.post(FREEZES, EVERYTHING), 201)["createdBy"]["name"]
     return shown
 
 

@@ -14,7 +14,7 @@ from models.organizations import User
 from rules.ids import new_id
 from services.core.tokens import new_session_token, token_hash
 from tests import factories
-from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
+from tests.handlers.callers import EVERYTHING, Caller, Tenant, answered, refusal
 from tests.harness.concurrency import at_once
 from tests.harness.wakeups import RecordedWakeups
 
@@ -61,9 +61,7 @@ def owner(acme: Tenant) -> Caller:
 
 class TestDeleteOrganization:
     def test_delete_organization_returns_the_time_of_its_purge(self, acme: Tenant, owner: Caller) -> None:
-        answer = delete(owner)
-        assert answer.status_code == 200, answer.text
-        shown = answer.json()
+        shown = answered(delete(owner))
         assert (shown["id"], shown["name"]) == (acme.id, "Acme")
         length = datetime.fromisoformat(shown["purgedAt"]) - datetime.fromisoformat(shown["deletedAt"])
         assert length == timedelta(days=30)

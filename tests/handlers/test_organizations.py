@@ -180,15 +180,7 @@ class TestBootstrapOrganization:
         assert acme.audit() == globex.audit() == []
 
     def test_bootstrap_rejects_an_invalid_name(self, session: Session, http: httpx.Client) -> None:
-        cases: list[object] = [
-            "",
-            " ",
-            " Acme",
-            "x" * 101,
-            "a\nb",
-            None,
-            7,
-        ]
+        cases: list[object] = ["", " ", " Acme", "x" * 101, "a\nb", None, 7]
         for name in cases:
             refusal(newcomer(session, http).caller.post(BOOTSTRAP, {"name": name}), 422, "validation_failed")
 

@@ -13,7 +13,7 @@ from rules.audit.actions import ACTIONS
 from rules.ids import new_id
 from services.outgoing_webhooks.endpoints import MAX_ENDPOINTS
 from tests import factories
-from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.callers import Caller, Tenant, answered, refusal
 from tests.handlers.people import through_pages
 from tests.harness.clock import MovableClock
 from tests.harness.wakeups import RecordedWakeups
@@ -32,10 +32,7 @@ def path_of(endpoint: WebhookEndpoint, *rest: str) -> str:
 
 
 def new_webhook(caller: Caller, **body: Any) -> dict[str, Any]:
-    answer = caller.post(WEBHOOKS, {**WANTED, **body})
-    assert answer.status_code == 201, answer.text
-    shown: dict[str, Any] = answer.json()
-    return shown
+    return answered(caller.post(WEBHOOKS, {**WANTED, **body}), 201)
 
 
 def entries(session: Session) -> list[AuditEntry]:

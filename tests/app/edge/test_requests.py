@@ -244,13 +244,7 @@ class TestBodyErrors:
             assert code(api.post("/v1/things", json={**GOOD, **changes})) == (422, "validation_failed")
 
     def test_body_other_than_an_object_is_rejected(self, api: httpx.Client) -> None:
-        cases: list[Any] = [
-            [],
-            "text",
-            3,
-            None,
-            True,
-        ]
+        cases: list[Any] = [[], "text", 3, None, True]
         for body in cases:
             response = post(api, json.dumps(body).encode())
             assert code(response) == (422, "validation_failed")

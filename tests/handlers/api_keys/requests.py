@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from models.audit import AuditEntry
-from tests.handlers.callers import Caller, Tenant
+from tests.handlers.callers import Caller, Tenant, answered
 
 PATH = "/v1/api-keys"
 SECOND = timedelta(seconds=1)
@@ -19,17 +19,11 @@ def instant(moment: datetime) -> str:
 
 def made(acme: Tenant, **changes: Any) -> dict[str, Any]:
     """Have an administrator make a key, and return the answer."""
-    answer = acme.person("admin").post(PATH, {**WANTED, **changes})
-    assert answer.status_code == 201, answer.text
-    body: dict[str, Any] = answer.json()
-    return body
+    return answered(acme.person("admin").post(PATH, {**WANTED, **changes}), 201)
 
 
 def rotated(acme: Tenant, key_id: str, **body: Any) -> dict[str, Any]:
-    answer = acme.person("admin").post(f"{PATH}/{key_id}/rotate", body)
-    assert answer.status_code == 200, answer.text
-    shown: dict[str, Any] = answer.json()
-    return shown
+    return answered(acme.person("admin").post(f"{PATH}/{key_id}/rotate", body))
 
 
 def works(acme: Tenant, secret: str) -> bool:

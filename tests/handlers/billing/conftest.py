@@ -25,7 +25,7 @@ from services.core.rotated_secrets import SecretKey
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.mail.outbox import USE, associated_data
 from tests import factories
-from tests.handlers.callers import Caller, Tenant
+from tests.handlers.callers import Caller, Tenant, answered
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups
@@ -81,9 +81,7 @@ class Shop:
 
     def open_checkout(self, **order: Any) -> str:
         """Open a checkout session, and return its URL."""
-        answer = self.admin.post("/v1/billing/checkout", {**ORDER, **order})
-        assert answer.status_code == 200, answer.text
-        return str(answer.json()["url"])
+        return str(answered(self.admin.post("/v1/billing/checkout", {**ORDER, **order}))["url"])
 
     def buy(self, **order: Any) -> None:
         """Buy a plan, and have it read."""
@@ -102,10 +100,7 @@ class Shop:
 
     def billing(self) -> dict[str, Any]:
         """Return the billing summary."""
-        answer = self.admin.get("/v1/billing")
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        return answered(self.admin.get("/v1/billing"))
 
     def plan(self) -> tuple[str, str]:
         """Return the plan in force and its source."""

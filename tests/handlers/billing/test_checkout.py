@@ -20,7 +20,7 @@ from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOf
 from services.webhooks.stripe_events import receive
 from tests.factories.plans import change_plan, grant
 from tests.handlers.billing.conftest import DAY, ORDER, VISA, Shop
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import Tenant, answered, refusal
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import at_once
 from tests.harness.engines import engine_of
@@ -33,9 +33,7 @@ CHECKOUT, PORTAL, PRICES = "/v1/billing/checkout", "/v1/billing/portal", "/v1/bi
 class TestListBillingPrices:
     def test_prices_are_listed_from_the_copy_without_calling_stripe(self, shop: Shop) -> None:
         shop.fake.faults.add("error", "/v1/")
-        answer = shop.tenant.person("viewer").get(PRICES)
-        assert answer.status_code == 200, answer.text
-        listed = answer.json()["data"]
+        listed = answered(shop.tenant.person("viewer").get(PRICES))["data"]
         assert [(each["plan"], each["unitAmount"]) for each in listed] == [("team", 4900), ("business", 19900)]
         assert listed[0].items() >= {"interval": "month", "currency": "EUR", "currencyExponent": 2}.items()
         shop.fake.faults.clear()
@@ -212,9 +210,7 @@ class TestOpenBillingPortal:
     @pytest.mark.parametrize("body", [{}, {"flow": "payment_method"}, {"flow": "cancel", "returnPath": "/plans"}])
     def test_portal_is_opened_and_audited(self, shop: Shop, body: dict[str, str]) -> None:
         shop.buy()
-        answer = shop.admin.post(PORTAL, body)
-        assert answer.status_code == 200, answer.text
-        assert answer.json()["url"].startswith(shop.fake.base_url)
+        assert answered(shop.admin.post(PORTAL, body))["url"].startswith(shop.fake.base_url)
         assert shop.tenant.audit()[-1] == "billing.portal_opened"
 
     def test_portal_is_opened_without_a_body(self, shop: Shop) -> None:

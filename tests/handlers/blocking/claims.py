@@ -7,7 +7,7 @@ from app.metrics import families
 from app.metrics.readings import read_enforcement
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.maintenance.tasks import review_enforcement
-from tests.handlers.callers import EVERYTHING, Tenant
+from tests.handlers.callers import EVERYTHING, Tenant, answered
 from tests.harness.github_harness import Harness
 from tests.jobs.probes.requests import look, probe
 from tests.jobs.setup.requests import work
@@ -58,10 +58,7 @@ class Frozen:
         review_enforcement(self.workers.jobs)
 
     def _get(self, path: str, **params: Any) -> dict[str, Any]:
-        answer = self.acme.person("viewer").get(path, **params)
-        assert answer.status_code == 200, answer.text
-        shown: dict[str, Any] = answer.json()
-        return shown
+        return answered(self.acme.person("viewer").get(path, **params))
 
     def freeze(self, freeze_id: str) -> dict[str, Any]:
         return self._get(f"/v1/freezes/{freeze_id}")

@@ -107,19 +107,7 @@ class TestWatchBranch:
         assert "25" in refusal(answer, 403, "feature_not_available")["message"]
 
     def test_watch_branch_rejects_an_invalid_branch_name(self, acme: Tenant, repository: Repository) -> None:
-        cases: list[Any] = [
-            "",
-            "a b",
-            "a\nb",
-            "a^b",
-            "refs/heads/main",
-            "a..b",
-            "x.lock",
-            "-x",
-            "x" * 256,
-            7,
-            None,
-        ]
+        cases: list[Any] = ["", "a b", "a\nb", "a^b", "refs/heads/main", "a..b", "x.lock", "-x", "x" * 256, 7, None]
         for name in cases:
             answer = acme.key().post(f"/v1/repos/{repository.id}/branches", {"name": name})
             assert refusal(answer, 422, "validation_failed")["details"][0]["path"] == "/name"

@@ -9,7 +9,7 @@ import icalendar
 import recurring_ical_events
 from ical.calendar_stream import IcsCalendarStream
 
-from tests.handlers.callers import Caller, Tenant
+from tests.handlers.callers import Caller, Tenant, answered
 
 FEEDS = "/v1/calendar-feeds"
 WANTED = {"name": "Team calendar"}
@@ -17,9 +17,7 @@ WANTED = {"name": "Team calendar"}
 
 def new_feed(caller: Caller, **body: Any) -> dict[str, Any]:
     """Have a member create a feed, and return the answer with the path of its address as `path`."""
-    answer = caller.post(FEEDS, {**WANTED, **body})
-    assert answer.status_code == 201, answer.text
-    shown: dict[str, Any] = answer.json()
+    shown = answered(caller.post(FEEDS, {**WANTED, **body}), 201)
     return {**shown, "path": urlsplit(shown["url"]).path}
 
 

@@ -103,15 +103,7 @@ class TestBodies:
         shown(client.post(b"", content_type=media))
 
     def test_body_other_than_a_json_object_is_malformed(self, client: ClassicClient, web: WatchedBranch) -> None:
-        cases: list[bytes] = [
-            b"{",
-            b"[]",
-            b"3",
-            b'"x"',
-            b"\xff",
-            b'{"a": "\\ud800"}',
-            b"[" * 10_000,
-        ]
+        cases: list[bytes] = [b"{", b"[]", b"3", b'"x"', b"\xff", b'{"a": "\\ud800"}', b"[" * 10_000]
         for body in cases:
             refused(client.post(body, content_type="application/json"), 400, "malformed_json")
 
@@ -127,17 +119,7 @@ class TestBodies:
         refused(client.http.post(MAIN, json=[None]), 400, "malformed_json")
 
     def test_frozen_that_is_neither_true_nor_false_is_refused(self, client: ClassicClient, web: WatchedBranch) -> None:
-        cases: list[str] = [
-            "yes",
-            "",
-            "2",
-            "-1",
-            "null",
-            "tru",
-            "%FF",
-            "true,false",
-            "t" * 5000,
-        ]
+        cases: list[str] = ["yes", "", "2", "-1", "null", "tru", "%FF", "true,false", "t" * 5000]
         for value in cases:
             assert "frozen" in refused(client.post(f"frozen={value}".encode()), 400, "invalid_parameter")
 

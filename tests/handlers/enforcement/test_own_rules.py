@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from models.repositories import Repository
-from tests.handlers.callers import EVERYTHING, Tenant
+from tests.handlers.callers import EVERYTHING, Tenant, answered
 from tests.harness.github_harness import Harness
 from tests.jobs.probes.requests import look, probe
 from tests.jobs.setup.requests import AUTHORIZED, work
@@ -38,9 +38,7 @@ def serve(workers: Harness) -> None:
 
 
 def watch(tenant: Tenant, name: str = NEXT) -> str:
-    answer = tenant.key().post("/v1/repos/acme%2Fweb/branches", {"name": name})
-    assert answer.status_code == 201, answer.text
-    branch_id: str = answer.json()["id"]
+    branch_id: str = answered(tenant.key().post("/v1/repos/acme%2Fweb/branches", {"name": name}), 201)["id"]
     return branch_id
 
 

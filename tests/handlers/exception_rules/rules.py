@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from models.audit import AuditEntry
 from models.repositories import Repository
 from tests import factories
-from tests.handlers.callers import Caller, Tenant
+from tests.handlers.callers import Caller, Tenant, answered
 from tools.fake_github.model.records import PullRequest
 
 RULES = "/v1/exception-rules"
@@ -25,10 +25,7 @@ WANTED = {
 
 
 def new_rule(caller: Caller, **body: Any) -> dict[str, Any]:
-    answer = caller.post(RULES, {**WANTED, **body})
-    assert answer.status_code == 201, answer.text
-    shown: dict[str, Any] = answer.json()
-    return shown
+    return answered(caller.post(RULES, {**WANTED, **body}), 201)
 
 
 def path_of(rule: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from models.pull_requests import PullRequest
 from models.repositories import WatchedBranch
 from services.exception_rules.changes import MAX_RULES
 from tests import factories
-from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.callers import Caller, Tenant, answered, refusal
 from tests.handlers.exception_rules.rules import DOCS, RULES, WANTED, entries, new_rule, path_of, writable
 from tests.handlers.people import through_pages
 from tests.harness.clock import MovableClock
@@ -96,9 +96,7 @@ class TestUpdateExceptionRule:
         schedule = factories.schedule(session, acme.organization)
         scope = {"type": "branch", "branchId": web.id}
         made = new_rule(admin, appliesTo={"scope": scope, "freezes": "schedules", "scheduleIds": [schedule.id]})
-        answer = admin.patch(path_of(made), writable(made))
-        assert answer.status_code == 200, answer.text
-        assert answer.json() == made
+        assert answered(admin.patch(path_of(made), writable(made))) == made
         assert acme.audit() == ["exception_rule.created"]
 
     def test_change_is_audited_with_the_whole_rule(self, admin: Caller, session: Session, clock: MovableClock) -> None:

@@ -11,7 +11,7 @@ from models.organizations import Membership, User
 from models.pull_requests import PullRequest
 from models.repositories import WatchedBranch
 from tests import factories
-from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.callers import Caller, Tenant, answered, refusal
 from tests.handlers.exceptions.requests import DENY, THIS, FrozenPull, decide, entries, requested, rows, settle
 
 OCTOCAT = {"type": "code_host", "id": "583231", "name": "octocat"}
@@ -20,9 +20,7 @@ OCTOCAT = {"type": "code_host", "id": "583231", "name": "octocat"}
 def own_key(tenant: Tenant, role: str = "admin") -> Caller:
     """Return a new key that a member with this role has made."""
     body = {"name": "mine", "scopes": ["exception:read", "exception:write"], "expiresAt": None}
-    made = tenant.person(role).post("/v1/api-keys", body)
-    assert made.status_code == 201, made.text
-    return Caller(tenant.http, made.json()["secret"])
+    return Caller(tenant.http, answered(tenant.person(role).post("/v1/api-keys", body), 201)["secret"])
 
 
 def link(session: Session, tenant: Tenant, role: str, account_id: int) -> None:

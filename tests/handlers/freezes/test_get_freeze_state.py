@@ -10,7 +10,7 @@ from sqlalchemy import update
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from tests import factories
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import Tenant, answered, refusal
 from tests.handlers.freezes.requests import REASON, paths, text
 
 HOUR = timedelta(hours=1)
@@ -18,10 +18,7 @@ HOUR = timedelta(hours=1)
 
 class TestGetFreezeState:
     def ask(self, acme: Tenant, **asked: str) -> dict[str, Any]:
-        answer = acme.key("freeze:read").get("/v1/freeze-state", **asked)
-        assert answer.status_code == 200, answer.text
-        state: dict[str, Any] = answer.json()
-        return state
+        return answered(acme.key("freeze:read").get("/v1/freeze-state", **asked))
 
     def test_branch_state_names_the_covering_freezes(
         self, acme: Tenant, web: WatchedBranch, api: WatchedBranch

@@ -11,7 +11,7 @@ from models.audit import AuditEntry
 from models.freezes import Freeze
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import Tenant, answered, refusal
 from tests.handlers.freezes.requests import EVERYTHING, in_hours, paths
 from tests.harness.wakeups import RecordedWakeups
 
@@ -88,9 +88,7 @@ class TestLiftFreezes:
             [web],
             scope={"type": "repositories", "repositories": ["acme/web"]},
         )
-        answer = self.lift(acme, type="repositories", repositories=["acme/web"])
-        assert answer.status_code == 200, answer.text
-        shown = answer.json()
+        shown = answered(self.lift(acme, type="repositories", repositories=["acme/web"]))
         assert [(row["id"], row["state"], row["endReason"]) for row in shown["data"]] == [
             (of_web.id, "ended", "lifted")
         ]

@@ -9,7 +9,7 @@ from models.audit import AuditEntry
 from models.freezes import Freeze
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import Tenant, answered, refusal
 from tests.handlers.freezes.requests import FIRST, paths
 from tests.handlers.schedules.requests import FIRST as SCHEDULE
 
@@ -19,17 +19,11 @@ def named(branch: WatchedBranch, repository: str = "acme/web") -> dict[str, Any]
 
 
 def started(acme: Tenant, scope: dict[str, Any]) -> dict[str, Any]:
-    answer = acme.key().post("/v1/freezes", {**FIRST, "scope": scope})
-    assert answer.status_code == 201, answer.text
-    shown: dict[str, Any] = answer.json()
-    return shown
+    return answered(acme.key().post("/v1/freezes", {**FIRST, "scope": scope}), 201)
 
 
 def scheduled(acme: Tenant, scope: dict[str, Any]) -> dict[str, Any]:
-    answer = acme.key().post("/v1/schedules", {**SCHEDULE, "scope": scope})
-    assert answer.status_code == 201, answer.text
-    shown: dict[str, Any] = answer.json()
-    return shown
+    return answered(acme.key().post("/v1/schedules", {**SCHEDULE, "scope": scope}), 201)
 
 
 class TestNamesInAnswers:

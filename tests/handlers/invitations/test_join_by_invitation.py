@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from models.organizations import Membership, User
 from tests import factories
 from tests.handlers.accounts import OTHER, Client, accounts, confirmed
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import Tenant, answered, refusal
 from tests.handlers.invitations.requests import GRACE, INVITATIONS, link, mailed
 from tests.handlers.people import Person
 from tests.harness.concurrency import at_once
@@ -23,9 +23,7 @@ ADDRESS = GRACE["email"]
 
 @pytest.fixture
 def invitation(acme: Tenant) -> str:
-    made = acme.person("owner").post(INVITATIONS, {"email": ADDRESS, "role": "viewer"})
-    assert made.status_code == 201, made.text
-    return str(made.json()["id"])
+    return str(answered(acme.person("owner").post(INVITATIONS, {"email": ADDRESS, "role": "viewer"}), 201)["id"])
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import httpx
 from sqlalchemy.orm import Session
 
 from tests import factories
-from tests.handlers.callers import Caller
+from tests.handlers.callers import Caller, answered
 from tests.harness.mcp_client import McpClient, Result
 
 CLIENT_ID = "https://client.example/oauth/metadata.json"
@@ -77,10 +77,7 @@ class Client:
 
     def connect(self, person: Caller, organization_id: str, *scopes: str, query: str | None = None) -> dict[str, Any]:
         """Have a person connect the client, and return its tokens."""
-        response = self.redeem(code_of(decide(person, organization_id, scopes, query=query)))
-        assert response.status_code == 200, response.text
-        tokens: dict[str, Any] = response.json()
-        return tokens
+        return answered(self.redeem(code_of(decide(person, organization_id, scopes, query=query))))
 
 
 def decide(

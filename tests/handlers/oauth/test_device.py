@@ -9,7 +9,7 @@ from sqlalchemy import select
 from models.oauth import OAuthGrant
 from models.organizations import LoginSession, User
 from tests import factories
-from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.callers import Caller, Tenant, answered, refusal
 from tests.handlers.device_sign_in.requests import APPROVE, GRANT, oauth_error
 from tests.handlers.oauth.requests import RESOURCE, entry, tool
 
@@ -20,10 +20,7 @@ NAME = "mcp-remote"
 def begun(http: httpx.Client, redis: Any, database: str) -> dict[str, Any]:
     """Return the codes of a device that requests two scopes."""
     form = {"client_id": NAME, "scope": "freeze:write offline_access", "resource": RESOURCE}
-    response = http.post("/api/auth/device/code", data=form)
-    assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    return answered(http.post("/api/auth/device/code", data=form))
 
 
 def poll(http: httpx.Client, begun: dict[str, Any], path: str = "/oauth/token") -> httpx.Response:

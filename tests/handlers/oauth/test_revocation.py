@@ -24,7 +24,7 @@ from services.core.unit_of_work import UnitOfWorkFactory
 from services.identity.oauth.blocking import block
 from tests import factories
 from tests.conftest import as_libpq
-from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
+from tests.handlers.callers import EVERYTHING, Caller, Tenant, answered, refusal
 from tests.handlers.device_sign_in.requests import APPROVE, GRANT, oauth_error, one_time_token, signed_in
 from tests.handlers.late_requests import HeldLock, SlowRequest, hammer, ok
 from tests.handlers.oauth.requests import CLIENT_ID, RESOURCE, Client, decide, entry, tool
@@ -268,9 +268,7 @@ def begin(http: httpx.Client, redis: Any) -> Callable[..., dict[str, str]]:
     """Start a device, and return its codes."""
 
     def start(**form: str) -> dict[str, str]:
-        response = http.post("/api/auth/device/code", data={"client_id": NAME, **form})
-        assert response.status_code == 200, response.text
-        codes: dict[str, str] = response.json()
+        codes: dict[str, str] = answered(http.post("/api/auth/device/code", data={"client_id": NAME, **form}))
         return codes
 
     return start

@@ -13,7 +13,7 @@ from models.oauth import OAuthClient, OAuthGrant, OAuthRefreshToken
 from models.organizations import User
 from services.core.tokens import token_hash
 from tests import factories
-from tests.handlers.callers import Caller, Tenant
+from tests.handlers.callers import Caller, Tenant, answered
 from tests.handlers.oauth.requests import CLIENT_ID, RESOURCE, Client, code_of, decide, entry, query_of
 from tests.harness.concurrency import at_once
 
@@ -46,10 +46,7 @@ def code(client: Client, person: Caller, acme: Tenant) -> str:
 
 @pytest.fixture
 def tokens(client: Client, code: str) -> dict[str, Any]:
-    response = client.redeem(code)
-    assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    return answered(client.redeem(code))
 
 
 class TestCodes:

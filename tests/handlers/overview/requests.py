@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.handlers.callers import Caller
+from tests.handlers.callers import Caller, answered
 
 OVERVIEW, ATTENTION = "/v1/overview", "/v1/attention"
 
 
 def shown(caller: Caller, path: str = OVERVIEW, **asked: Any) -> Any:
-    response = caller.get(path, **asked)
-    assert response.status_code == 200, response.text
-    return response.json()
+    return answered(caller.get(path, **asked))
 
 
 def items(caller: Caller, **asked: Any) -> list[Mapping[str, Any]]:

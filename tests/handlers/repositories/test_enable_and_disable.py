@@ -66,11 +66,7 @@ class TestEnableRepositories:
         web, secret = acme.repository("web", enabled=False), globex.repository("secret")
         body = {"repositories": [web.id, "acme/nothing", secret.id, "nonsense"]}
         error = refusal(acme.key().post("/v1/repos/enable", body), 422, "invalid_parameter")
-        assert [row["path"] for row in error["details"]] == [
-            "/repositories/1",
-            "/repositories/2",
-            "/repositories/3",
-        ]
+        assert [row["path"] for row in error["details"]] == ["/repositories/1", "/repositories/2", "/repositories/3"]
         acme.session.refresh(web)
         assert web.enabled is False
         assert rows_of(acme.session, web) == {}

@@ -6,7 +6,7 @@ import pytest
 
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import Tenant, answered, refusal
 from tests.handlers.people import through_pages
 from tools.fake_github import Handle
 
@@ -55,10 +55,7 @@ class TestListPullRequests:
 
 class TestLookupPullRequest:
     def look_up(self, acme: Tenant, ref: str, **params: Any) -> dict[str, Any]:
-        answer = acme.key("freeze:read").get("/v1/pulls/lookup", ref=ref, **params)
-        assert answer.status_code == 200, answer.text
-        shown: dict[str, Any] = answer.json()
-        return shown
+        return answered(acme.key("freeze:read").get("/v1/pulls/lookup", ref=ref, **params))
 
     @pytest.mark.parametrize("ref", ["acme/web#7", "ACME/Web#7", "7", "#7", "{github}/acme/web/pull/7/files?w=1#diff"])
     def test_lookup_pull_request_accepts_every_form_of_reference(

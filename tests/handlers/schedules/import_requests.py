@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from models.schedules import Schedule
 from tests import factories
-from tests.handlers.callers import Caller
+from tests.handlers.callers import Caller, answered
 from tests.handlers.schedules.requests import EVERYTHING
 from tests.integrations.calendars.vectors import calendar
 
@@ -37,10 +37,7 @@ NO_COUNTS = dict.fromkeys(("created", "updated", "unchanged", "removed", "missin
 
 
 def imported(caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-    answer = caller.post(IMPORT, body)
-    assert answer.status_code == 200, answer.text
-    shown: dict[str, Any] = answer.json()
-    return shown
+    return answered(caller.post(IMPORT, body))
 
 
 def actions(shown: dict[str, Any]) -> dict[str, str]:

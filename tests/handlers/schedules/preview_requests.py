@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from models.schedules import Occurrence, Schedule
 from tests import factories
-from tests.handlers.callers import Caller
+from tests.handlers.callers import Caller, answered
 from tests.handlers.schedules.requests import DAILY, NIGHT
 
 DRAFT = {"timezone": "UTC", "recurrence": DAILY, "window": NIGHT}
@@ -24,22 +24,15 @@ def add(session: Session, of: Schedule, start: str, end: str, **columns: Any) ->
 
 
 def preview(caller: Caller, **changes: Any) -> dict[str, Any]:
-    answer = caller.post("/v1/schedules/preview", {**DRAFT, **changes})
-    assert answer.status_code == 200, answer.text
-    shown: dict[str, Any] = answer.json()
-    return shown
+    return answered(caller.post("/v1/schedules/preview", {**DRAFT, **changes}))
 
 
 def listed(caller: Caller, **params: Any) -> list[str]:
-    answer = caller.get("/v1/schedules/occurrences", **params)
-    assert answer.status_code == 200, answer.text
-    return [row["id"] for row in answer.json()["data"]]
+    return [row["id"] for row in answered(caller.get("/v1/schedules/occurrences", **params))["data"]]
 
 
 def month(caller: Caller, name: str, **params: Any) -> dict[str, list[str]]:
     """Return the occurrences of each day of a month that has any."""
-    answer = caller.get("/v1/schedules/calendar", month=name, **params)
-    assert answer.status_code == 200, answer.text
-    days = answer.json()["days"]
+    days = answered(caller.get("/v1/schedules/calendar", month=name, **params))["days"]
     assert all(day["count"] == len(day["occurrences"]) for day in days)
     return {day["date"]: [row["id"] for row in day["occurrences"]] for day in days if day["occurrences"]}

@@ -11,7 +11,7 @@ from models.repositories import WatchedBranch
 from models.schedules import Schedule
 from schemas.contract import load_contract
 from tests import factories
-from tests.handlers.callers import Caller, Tenant
+from tests.handlers.callers import Caller, Tenant, answered
 
 EVERYTHING = {"type": "organization"}
 REASON = "No release team at night"
@@ -36,10 +36,7 @@ def starts(day: date, hour: int) -> str:
 
 
 def created(caller: Caller, **changes: Any) -> dict[str, Any]:
-    answer = caller.post("/v1/schedules", {**FIRST, **changes})
-    assert answer.status_code == 201, answer.text
-    shown: dict[str, Any] = answer.json()
-    return shown
+    return answered(caller.post("/v1/schedules", {**FIRST, **changes}), 201)
 
 
 def rows(error: dict[str, Any]) -> list[tuple[str, str]]:

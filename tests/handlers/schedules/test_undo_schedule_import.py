@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy.orm import Session
 
-from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.callers import Caller, Tenant, answered, refusal
 from tests.handlers.schedules.import_requests import SOON, actions, event, imported, kept, of_file
 from tests.handlers.schedules.requests import created
 
@@ -21,10 +21,7 @@ SECOND = of_file(
 
 
 def undo(caller: Caller, result: dict[str, Any]) -> dict[str, Any]:
-    answer = caller.post(ADDRESS.format(result["importId"]))
-    assert answer.status_code == 200, answer.text
-    shown: dict[str, Any] = answer.json()
-    return shown
+    return answered(caller.post(ADDRESS.format(result["importId"])))
 
 
 def plan_of(caller: Caller) -> list[dict[str, Any]]:

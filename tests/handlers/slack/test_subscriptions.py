@@ -11,7 +11,7 @@ from models.notifications import NotificationDestination
 from schemas.contract import load_contract
 from services.slack import subscriptions
 from tests import factories
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import Tenant, answered, refusal
 from tests.handlers.people import through_pages
 from tests.handlers.slack.conftest import SUBSCRIPTIONS
 
@@ -25,10 +25,7 @@ def connected(acme: Tenant, session: Session) -> Tenant:
 
 
 def subscribe(tenant: Tenant, **body: Any) -> dict[str, Any]:
-    answer = tenant.person("member").post(SUBSCRIPTIONS, {**CHANNEL, **body})
-    assert answer.status_code == 201, answer.text
-    made: dict[str, Any] = answer.json()
-    return made
+    return answered(tenant.person("member").post(SUBSCRIPTIONS, {**CHANNEL, **body}), 201)
 
 
 def destinations(session: Session) -> dict[str, list[int]]:

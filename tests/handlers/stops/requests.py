@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.handlers.blocking.claims import Frozen
+from tests.handlers.callers import answered
 from tests.harness.github_harness import Harness
 from tests.jobs.bypass_detection.pushes import Clocks
 from tests.jobs.stops.requests import stop
@@ -34,10 +35,7 @@ class Stopped:
         stop(self.workers)
 
     def get(self, path: str, **params: Any) -> dict[str, Any]:
-        answer = self.frozen.acme.person("viewer").get(path, **params)
-        assert answer.status_code == 200, answer.text
-        shown: dict[str, Any] = answer.json()
-        return shown
+        return answered(self.frozen.acme.person("viewer").get(path, **params))
 
     def freeze(self) -> dict[str, Any]:
         return self.get(f"/v1/freezes/{self.freeze_id}")

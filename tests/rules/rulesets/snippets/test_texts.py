@@ -30,11 +30,7 @@ ARGUMENTS = {
     "conditions": {"ref_name", "repository_id"},
     "ref_name": {"include", "exclude"},
     "rules": {"required_status_checks"},
-    "required_status_checks": {
-        "strict_required_status_checks_policy",
-        "do_not_enforce_on_create",
-        "required_check",
-    },
+    "required_status_checks": {"strict_required_status_checks_policy", "do_not_enforce_on_create", "required_check"},
     "required_check": {"context", "integration_id"},
 }
 """What the documentation of the provider integrations/github allows in each block that is used here."""

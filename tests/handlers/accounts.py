@@ -63,10 +63,9 @@ class Client:
 
     def signed_in(self, user: User, password: str = PASSWORD) -> "Client":
         """Return a program that has signed in: it has a token, and no cookie."""
-        answer = self.sign_in(user.email, password)
-        assert answer.status_code == 200, answer.text
+        answer = answered(self.sign_in(user.email, password))
         self.http.cookies.clear()
-        return Client(self.http, answer.json()["sessionToken"])
+        return Client(self.http, answer["sessionToken"])
 
 
 @contextmanager

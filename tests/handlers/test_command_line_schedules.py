@@ -9,7 +9,7 @@ import pytest
 from models.repositories import Repository, WatchedBranch
 from models.schedules import Schedule
 from tests import factories
-from tests.handlers.callers import Tenant
+from tests.handlers.callers import Tenant, answered
 from tests.handlers.command_line import Command, command_of
 from tests.handlers.exception_rules.rules import EVERYWHERE, opened
 from tests.handlers.schedules.requests import FIRST
@@ -23,9 +23,8 @@ def freeze(acme: Tenant, served: str, tmp_path: Path) -> Command:
 @pytest.fixture
 def nights(acme: Tenant, web: WatchedBranch) -> str:
     """Return the id of a schedule with a window each night."""
-    answer = acme.key().post("/v1/schedules", {**FIRST, "scope": {"type": "branch", "branchId": web.id}})
-    assert answer.status_code == 201, answer.text
-    return str(answer.json()["id"])
+    answer = answered(acme.key().post("/v1/schedules", {**FIRST, "scope": {"type": "branch", "branchId": web.id}}), 201)
+    return str(answer["id"])
 
 
 class TestSchedules:

@@ -19,7 +19,7 @@ from services.core.unit_of_work import UnitOfWorkFactory
 from services.maintenance.tasks import end_freezes
 from services.schedules.occurrence_start import start_windows
 from tests import factories
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import Tenant, answered, refusal
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups
@@ -216,9 +216,8 @@ class TestRunScheduleNow:
         refusal(self.run(acme, coming.schedule_id, "apply"), 409, "invalid_state")
 
     def test_run_now_lifts_the_freeze_in_force(self, acme: Tenant, schedule: Schedule, active: Freeze) -> None:
-        answer = self.run(acme, schedule.id, "lift")
-        assert answer.status_code == 200, answer.text
-        assert (answer.json()["state"], answer.json()["freezeId"]) == ("past", active.id)
+        answer = answered(self.run(acme, schedule.id, "lift"))
+        assert (answer["state"], answer["freezeId"]) == ("past", active.id)
         assert frozen(acme) is False
         assert acme.key().get(f"/v1/freezes/{active.id}").json()["endReason"] == "lifted"
         assert acme.audit() == ["freeze.lifted"]

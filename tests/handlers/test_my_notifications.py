@@ -10,7 +10,7 @@ from models.notifications import MailChoice, NotificationDestination
 from rules.notifications.kinds import KINDS
 from rules.notifications.mails import MAILED_KINDS
 from schemas.contract import load_contract
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import Tenant, answered, refusal
 from tests.handlers.people import member
 
 PATH = "/v1/me/notifications"
@@ -28,10 +28,9 @@ class TestGetMyNotifications:
 class TestUpdateMyNotifications:
     def test_choice_is_kept_shown_and_audited(self, acme: Tenant, session: Session) -> None:
         grace = member(acme, "viewer")
-        answer = grace.caller.patch(PATH, {"kinds": ["freeze.started"], "remindBefore": [60, 15]})
-        assert answer.status_code == 200, answer.text
-        assert (answer.json()["kinds"], answer.json()["remindBefore"]) == (["freeze.started"], [15, 60])
-        assert grace.caller.get(PATH).json() == answer.json()
+        answer = answered(grace.caller.patch(PATH, {"kinds": ["freeze.started"], "remindBefore": [60, 15]}))
+        assert (answer["kinds"], answer["remindBefore"]) == (["freeze.started"], [15, 60])
+        assert grace.caller.get(PATH).json() == answer
         entry = session.scalars(select(AuditEntry)).one()
         assert (entry.action, entry.target["id"]) == ("member.notifications_changed", grace.id)
         assert entry.details == {

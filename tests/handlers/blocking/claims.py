@@ -33,9 +33,8 @@ class Frozen:
         return number
 
     def watch(self, name: str = "web", branch: str = "main") -> str:
-        answer = self.acme.key().post(f"/v1/repos/acme%2F{name}/branches", {"name": branch})
-        assert answer.status_code == 201, answer.text
-        branch_id: str = answer.json()["id"]
+        answer = answered(self.acme.key().post(f"/v1/repos/acme%2F{name}/branches", {"name": branch}), 201)
+        branch_id: str = answer["id"]
         return branch_id
 
     def start(self, **body: Any) -> str:

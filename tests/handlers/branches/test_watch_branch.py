@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from models.freezes import FreezeTarget
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.callers import EVERYTHING, Tenant, refusal
+from tests.handlers.callers import EVERYTHING, Tenant, answered, refusal
 from tests.harness.concurrency import at_once
 from tests.harness.wakeups import RecordedWakeups
 
@@ -69,10 +69,9 @@ class TestWatchBranch:
         self, acme: Tenant, repository: Repository, web: WatchedBranch
     ) -> None:
         acme.key().delete(f"/v1/branches/{web.id}")
-        answer = acme.key().post(f"/v1/repos/{repository.id}/branches", {"name": "main"})
-        assert answer.status_code == 201
-        assert answer.json()["id"] == web.id
-        assert answer.json()["checkName"] == web.check_name
+        answer = answered(acme.key().post(f"/v1/repos/{repository.id}/branches", {"name": "main"}), 201)
+        assert answer["id"] == web.id
+        assert answer["checkName"] == web.check_name
 
     def test_concurrent_watches_of_a_branch_succeed_once(self, acme: Tenant, repository: Repository) -> None:
         key, path = acme.key(), f"/v1/repos/{repository.id}/branches"

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from models.organizations import User
 from tests import factories
-from tests.handlers.callers import Caller, Tenant
+from tests.handlers.callers import Caller, Tenant, answered
 from tests.handlers.device_sign_in.requests import Device, signed_in
 
 
@@ -18,9 +18,8 @@ def begin(http: httpx.Client, session: Session, redis: Any) -> Callable[[], Devi
     """Return what begins the sign-in of a device."""
 
     def started() -> Device:
-        answer = http.post("/api/auth/device/code", data={"client_id": "freeze-cli"})
-        assert answer.status_code == 200, answer.text
-        return Device(http, answer.json()["device_code"], answer.json()["user_code"])
+        answer = answered(http.post("/api/auth/device/code", data={"client_id": "freeze-cli"}))
+        return Device(http, answer["device_code"], answer["user_code"])
 
     return started
 

@@ -4,7 +4,7 @@ from models.audit import AuditEntry
 from models.pull_requests import HeadCheck
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import Tenant, answered, refusal
 from tests.handlers.enforcement.requests import EVERYWHERE, details_of
 from tests.harness.wakeups import RecordedWakeups
 
@@ -18,10 +18,9 @@ class TestVerifyEnforcement:
         factories.branch_enforcement(acme.session, web)
         factories.branch_enforcement(acme.session, factories.branch(acme.session, acme.repository("api")))
         scope = {"type": "repositories", "repositories": ["acme/web"]}
-        answer = acme.key("repo:write").post(self.path, {"scope": scope})
-        assert answer.status_code == 202
-        assert answer.json()["branchCount"] == 1
-        assert answer.json()["requestedAt"].endswith("Z")
+        answer = answered(acme.key("repo:write").post(self.path, {"scope": scope}), 202)
+        assert answer["branchCount"] == 1
+        assert answer["requestedAt"].endswith("Z")
         assert "verify" in wakeups.sent
         assert acme.key().get("/v1/enforcement").json()["pending"]["verify"] == 1
 
@@ -56,9 +55,8 @@ class TestSeedCheck:
         entry = factories.head_check(acme.session, web, factories.sha("queue entry"), "success", summary_hash="x")
         factories.queue_entry(acme.session, web, entry.head_sha)
         gone = factories.head_check(acme.session, web, factories.sha("gone"), "failure", summary_hash="x")
-        answer = acme.person("admin").post(self.path, EVERYWHERE)
-        assert answer.status_code == 202
-        assert (answer.json()["branchCount"], answer.json()["headCount"]) == (1, 3)
+        answer = answered(acme.person("admin").post(self.path, EVERYWHERE), 202)
+        assert (answer["branchCount"], answer["headCount"]) == (1, 3)
         acme.session.expire_all()
         assert [row.summary_hash for row in (judged, entry, gone)] == ["", "", "x"]
         assert (

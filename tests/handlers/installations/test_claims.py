@@ -17,7 +17,7 @@ from models.installations import Installation, RepositorySync
 from models.repositories import Repository
 from rules.rulesets.app_permissions import NEEDED
 from tests import factories
-from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
+from tests.handlers.callers import EVERYTHING, Caller, Tenant, answered, refusal
 from tests.handlers.installation_connection import BACK, CLAIM, URL, ConnectionFixture
 from tests.harness.concurrency import at_once
 from tests.harness.wakeups import RecordedWakeups
@@ -37,10 +37,9 @@ class TestClaimInstallation:
         self, connection: ConnectionFixture, wakeups: RecordedWakeups
     ) -> None:
         body = connection.install()
-        answer = connection.claim(body)
-        assert answer.status_code == 200, answer.text
+        answer = answered(connection.claim(body))
         settings = f"{connection.host.base_url}/organizations/acme/settings/installations"
-        assert answer.json() == {
+        assert answer == {
             "installationId": body["installationId"],
             "account": "acme",
             "state": "active",
@@ -283,10 +282,9 @@ class TestReinstallation:
         branch = factories.watched(connection.session, connection.tenant.organization)
         freeze = factories.freeze(connection.session, connection.tenant.organization, [branch])
         connection.uninstall(first)
-        second = connection.claim(connection.install())
-        assert second.status_code == 200, second.text
+        second = answered(connection.claim(connection.install()))
         states = {row.id: row.state for row in connection.session.scalars(select(Installation))}
-        assert states == {first: "removed", second.json()["installationId"]: "active"}
+        assert states == {first: "removed", second["installationId"]: "active"}
         connection.session.expire_all()
         assert connection.session.get_one(Freeze, freeze.id).end_reason == "installation_removed"
         assert connection.tenant.audit()[-3:] == ["installation.removed", "freeze.ended", "installation.claimed"]

@@ -10,7 +10,7 @@ from models.requests import IdempotencyKey
 from rules.rulesets.app_permissions import NEEDED
 from schemas.contract import load_contract
 from tests import factories
-from tests.handlers.callers import EVERYTHING, Caller, Tenant
+from tests.handlers.callers import EVERYTHING, Caller, Tenant, answered
 from tests.handlers.installation_connection import ONBOARDING, STATUS, URL, ConnectionFixture
 
 
@@ -83,11 +83,10 @@ class TestGetInstallationStatus:
 class TestGetOnboarding:
     def test_onboarding_without_an_organization_begins_with_creating_one(self, acme: Tenant) -> None:
         person = factories.user(acme.session)
-        shown = Caller(acme.http, factories.session_token(acme.session, person, None)).get(ONBOARDING)
-        assert shown.status_code == 200, shown.text
-        assert shown.json()["nextStep"] == "organization"
-        assert {step["done"] for step in shown.json()["steps"]} == {False}
-        pages = [urlsplit(step["action"]["url"]).path for step in shown.json()["steps"]]
+        shown = answered(Caller(acme.http, factories.session_token(acme.session, person, None)).get(ONBOARDING))
+        assert shown["nextStep"] == "organization"
+        assert {step["done"] for step in shown["steps"]} == {False}
+        pages = [urlsplit(step["action"]["url"]).path for step in shown["steps"]]
         assert pages == ["/", "/installed", *["/repositories"] * 2, "/enforcement/setup", "/freezes/new"]
 
     def test_onboarding_of_a_deleted_organization_begins_with_creating_one(self, acme: Tenant) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from models.identity import Mail
 from models.organizations import Membership
-from tests.handlers.callers import Tenant
+from tests.handlers.callers import Tenant, answered
 from tests.handlers.people import Person
 from tests.harness.mails import mails_to, token_of
 
@@ -22,9 +22,8 @@ WEEK = timedelta(days=7)
 
 def invited(tenant: Tenant, person: Person, role: str = "member") -> str:
     """Invite a person, and return the invitation's id."""
-    made = tenant.person("owner").post(INVITATIONS, {"email": person.user.email, "role": role})
-    assert made.status_code == 201, made.text
-    invitation_id: str = made.json()["id"]
+    made = answered(tenant.person("owner").post(INVITATIONS, {"email": person.user.email, "role": role}), 201)
+    invitation_id: str = made["id"]
     return invitation_id
 
 

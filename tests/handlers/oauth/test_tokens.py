@@ -157,11 +157,10 @@ class TestCodes:
 
 class TestRefreshTokens:
     def test_refresh_token_is_replaced_by_its_use(self, client: Client, tokens: dict[str, Any]) -> None:
-        renewed = client.refresh(tokens["refresh_token"])
-        assert renewed.status_code == 200
-        assert renewed.json()["refresh_token"] != tokens["refresh_token"]
-        assert renewed.json()["scope"] == tokens["scope"]
-        assert entry(client.http, renewed.json()["access_token"]).status_code == 200
+        renewed = answered(client.refresh(tokens["refresh_token"]))
+        assert renewed["refresh_token"] != tokens["refresh_token"]
+        assert renewed["scope"] == tokens["scope"]
+        assert entry(client.http, renewed["access_token"]).status_code == 200
 
     def test_used_refresh_token_works_once_more_within_two_minutes(
         self, client: Client, tokens: dict[str, Any], later: Later

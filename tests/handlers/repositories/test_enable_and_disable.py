@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from models.freezes import FreezeTarget
 from tests import factories
-from tests.handlers.callers import EVERYTHING, Tenant, refusal
+from tests.handlers.callers import EVERYTHING, Tenant, answered, refusal
 from tests.handlers.repositories.requests import names, rows_of
 from tests.harness.concurrency import at_once
 from tests.harness.wakeups import RecordedWakeups
@@ -17,11 +17,8 @@ from tools.fake_github import FakeGitHub
 class TestEnableRepositories:
     def test_enable_repositories_watches_the_default_branch(self, acme: Tenant, wakeups: RecordedWakeups) -> None:
         web = acme.repository("web", enabled=False, default_branch="trunk")
-        answer = acme.key("repo:write").post("/v1/repos/enable", {"repositories": ["Acme/WEB"]})
-        assert answer.status_code == 200
-        assert [(row["id"], row["enabled"], row["watchedBranchCount"]) for row in answer.json()["data"]] == [
-            (web.id, True, 1)
-        ]
+        answer = answered(acme.key("repo:write").post("/v1/repos/enable", {"repositories": ["Acme/WEB"]}))
+        assert [(row["id"], row["enabled"], row["watchedBranchCount"]) for row in answer["data"]] == [(web.id, True, 1)]
         branch = rows_of(acme.session, web)["trunk"]
         assert branch.check_name == "change-freeze/trunk"
         assert (

@@ -8,7 +8,7 @@ import pytest
 from models.installations import RepositorySync
 from rules.ids import new_id
 from tests import factories
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import Tenant, answered, refusal
 from tests.handlers.people import through_pages
 from tests.handlers.repositories.requests import names
 from tests.harness.wakeups import RecordedWakeups
@@ -139,10 +139,9 @@ class TestGetRepository:
 
 class TestSyncRepositories:
     def test_sync_repositories_queues_a_sync_and_wakes_the_job(self, acme: Tenant, wakeups: RecordedWakeups) -> None:
-        answer = acme.key("repo:write").post("/v1/repos/sync")
-        assert answer.status_code == 202
-        assert answer.json()["state"] == "queued"
-        assert answer.json()["lastSyncedAt"] is None
+        answer = answered(acme.key("repo:write").post("/v1/repos/sync"), 202)
+        assert answer["state"] == "queued"
+        assert answer["lastSyncedAt"] is None
         assert "sync" in wakeups.sent
         assert acme.audit() == ["repository.sync_requested"]
 

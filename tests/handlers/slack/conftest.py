@@ -19,7 +19,7 @@ from services.core.unit_of_work import UnitOfWorkFactory
 from services.slack.links import issue_link
 from services.slack.tokens import renew_tokens
 from tests import factories
-from tests.handlers.callers import Caller, Tenant
+from tests.handlers.callers import Caller, Tenant, answered
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups
@@ -42,9 +42,8 @@ class Workspaces:
         self, caller: Caller, user: str = "U0ADA", *, everywhere: bool = False, team: str | None = None
     ) -> dict[str, str]:
         """Install the app as a person of Slack at a new URL, and return what Slack sends back."""
-        answer = caller.get(URL, **({"team": team} if team else {}))
-        assert answer.status_code == 200, answer.text
-        return self.slack.install(answer.json()["url"], user, everywhere=everywhere)
+        answer = answered(caller.get(URL, **({"team": team} if team else {})))
+        return self.slack.install(answer["url"], user, everywhere=everywhere)
 
     def connect(self, caller: Caller, user: str = "U0ADA", *, team: str | None = None) -> httpx.Response:
         """Connect the workspace of a person of Slack."""

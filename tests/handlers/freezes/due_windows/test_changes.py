@@ -14,7 +14,7 @@ from models.repositories import WatchedBranch
 from models.schedules import Schedule
 from rules.ids import id_of_freeze
 from tests import factories
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import Tenant, answered, refusal
 from tests.handlers.compatibility.requests import ClassicClient
 from tests.handlers.freezes.due_windows.conftest import DueWindow, begun, open_window, states
 from tests.handlers.freezes.requests import REASON, UNKNOWN, ids, in_hours, text
@@ -37,9 +37,8 @@ class TestChanges:
         self, due: DueWindow, sweep: Callable[[], int], path: str, body: dict[str, Any], action: str, end_reason: str
     ) -> None:
         key = due.acme.key("freeze:write")
-        answer = key.post(f"/v1/freezes/{due.id}/{path}", body)
-        assert answer.status_code == 200, answer.text
-        assert (answer.json()["id"], answer.json()["endReason"]) == (due.id, end_reason)
+        answer = answered(key.post(f"/v1/freezes/{due.id}/{path}", body))
+        assert (answer["id"], answer["endReason"]) == (due.id, end_reason)
         started, ended = due.session.scalars(select(AuditEntry).order_by(AuditEntry.id))
         assert (started.action, started.actor["id"], started.source) == ("freeze.started", due.schedule.id, "schedule")
         assert (ended.action, ended.actor["type"]) == (action, "api_key")

@@ -141,17 +141,6 @@ class TestCreateFreeze:
         shown = acme.key().post("/v1/freezes", body).json()
         assert (shown["previewedRepoCount"], shown["impactAcknowledged"]) == (None, False)
 
-    def test_all_invalid_properties_are_reported_in_order(self, acme: Tenant, web: WatchedBranch) -> None:
-        body = {"id": "frz_1", "reason": "no", "scope": {"type": "glob"}, "exceptionsAllowed": "yes"}
-        error = refusal(acme.key().post("/v1/freezes", body), 400, "missing_parameter")
-        assert paths(error) == ["/scope/patterns", "/reason", "/exceptionsAllowed", "/id"]
-        assert [row["code"] for row in error["details"]] == [
-            "missing_parameter",
-            "reason_required",
-            "validation_failed",
-            "validation_failed",
-        ]
-
     def test_too_many_branches_are_rejected(self, acme: Tenant, shared_database: psycopg.Connection[Any]) -> None:
         repository = acme.repository("web")
         shared_database.execute(  # without the checks that triggers add

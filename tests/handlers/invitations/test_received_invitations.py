@@ -20,7 +20,7 @@ from tests.handlers.invitations.requests import (
     link,
     mailed,
 )
-from tests.handlers.people import Person, member, newcomer, sign_ins, signed_in, through_pages
+from tests.handlers.people import Person, member, newcomer, sign_ins, signed_in
 from tests.harness.concurrency import at_once
 from tests.harness.mails import token_of
 
@@ -37,12 +37,6 @@ class TestListPendingInvitations:
         }
         assert {row["role"] for row in shown} == {"admin", "viewer"}
         assert {row["email"] for row in shown} == {eve.user.email}
-
-    def test_pages_of_pending_invitations_list_each_invitation_once(
-        self, acme: Tenant, globex: Tenant, eve: Person
-    ) -> None:
-        made = {invited(acme, eve), invited(globex, eve)}
-        assert {row["id"] for row in through_pages(eve.caller, PENDING, limit=1)} == made
 
     def test_pending_invitations_require_a_verified_address(self, acme: Tenant, http: httpx.Client) -> None:
         impostor = newcomer(acme.session, http, "Impostor", verified=False)

@@ -1,23 +1,14 @@
-"""Cursors and pages of lists."""
+"""Cursors of lists; their pages are in `tests/contract/test_lists.py`."""
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import create_engine, select
-from sqlalchemy.orm import Session
 
-from models.organizations import User
-from rules.access.permissions import SYSTEM
 from rules.errors import ServiceError
-from services.core.clock import DatabaseClock
-from services.core.pagination import page_of, read_cursor, sign_cursor
-from services.core.ports import Ports
-from services.core.rotated_secrets import CursorSecret
-from services.core.unit_of_work import Caller, UnitOfWork
+from services.core.pagination import read_cursor, sign_cursor
 
 SECRETS = (b"a secret of tests only",)
 BOUND = ("list_freezes", "org_1", {"state": "in_force", "repo": None})
@@ -77,42 +68,3 @@ def test_altered_cursor_is_rejected(place: int, letter: str) -> None:
     if changed != cursor:
         with pytest.raises(ServiceError):
             read_cursor(SECRETS, BOUND, changed)
-
-
-@pytest.fixture
-def uow(database: str) -> Iterator[UnitOfWork]:
-    """Open a unit over ten users, of whom some were made at the same instant."""
-    engine = create_engine(database)
-    with Session(engine) as session:
-        for number in range(10):
-            at = NOON + timedelta(minutes=number // 3)
-            session.add(User(id=f"usr_{number}", email=str(number), name="", created_at=at))
-        session.flush()
-        yield UnitOfWork(
-            session, NOON, Caller("org_1", SYSTEM, "system"), DatabaseClock(), Ports(CursorSecret(SECRETS[0]))
-        )
-        session.rollback()
-    engine.dispose()
-
-
-@pytest.mark.parametrize("limit", [1, 3, 4, 10, 11])
-def test_pages_cover_a_list_newest_first_with_ties_by_id(uow: UnitOfWork, limit: int) -> None:
-    seen: list[str] = []
-    cursor: str | None = None
-    while True:
-        page = page_of(uow, "list_users", {}, select(User), (User.created_at, User.id), cursor=cursor, limit=limit)
-        assert len(page.data) <= limit
-        seen += [user.id for user in page.data]
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    assert seen == [f"usr_{number}" for number in reversed(range(10))]
-
-
-def test_page_rows_of_several_columns_stay_rows(uow: UnitOfWork) -> None:
-    query = select(User.id, User.email)
-    page = page_of(uow, "list_users", {}, query, (User.id,), cursor=None, limit=2, ascending=True)
-    assert [tuple(row) for row in page.data] == [("usr_0", "0"), ("usr_1", "1")]
-    rest = page_of(uow, "list_users", {}, query, (User.id,), cursor=page.next_cursor, limit=10, ascending=True)
-    assert rest.data[0][0] == "usr_2"
-    assert rest.next_cursor is None

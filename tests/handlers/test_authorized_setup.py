@@ -83,6 +83,13 @@ def test_first_setup_is_authorized_recorded_and_written_by_a_job(
     ]
 
 
+def sent(http: httpx.Client, page: httpx.Response) -> httpx.Response:
+    """Send the form of the page."""
+    form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text))
+    cookie = page.headers["set-cookie"].partition(";")[0]
+    return http.post(PAGE, data=form, headers={"Origin": WEB_ORIGIN, "Cookie": cookie})
+
+
 def test_authorization_page_applies_the_requested_setup(
     unpermitted: Tenant, fake_github: FakeGitHub, http: httpx.Client, session: Session
 ) -> None:
@@ -93,9 +100,7 @@ def test_authorization_page_applies_the_requested_setup(
     assert "cannot be deleted" not in page.text
     assert page.headers["referrer-policy"] == "no-referrer"
     assert page.headers["x-request-id"].startswith("req_")
-    form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text))
-    cookie = page.headers["set-cookie"].partition(";")[0]
-    done = http.post(PAGE, data=form, headers={"Origin": WEB_ORIGIN, "Cookie": cookie})
+    done = sent(http, page)
     assert "<h1>Done</h1>" in done.text
     assert [ruleset.name for ruleset in fake_github.world.rulesets.values()] == ["Change freeze: main"]
     assert fake_github.oauth.tokens == set()
@@ -110,9 +115,7 @@ def test_authorized_setup_keeps_the_protection_from_deletion(
     session.execute(update(EnforcementSetup).values(progress=waits))  # its heads have their verdicts
     page = http.get(PAGE, params=sent_back(error["details"][0]["authorizationUrl"]))
     assert "cannot be deleted any more" in page.text
-    form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text))
-    cookie = page.headers["set-cookie"].partition(";")[0]
-    http.post(PAGE, data=form, headers={"Origin": WEB_ORIGIN, "Cookie": cookie})
+    sent(http, page)
     [ruleset] = fake_github.world.rulesets.values()
     assert {"type": "deletion"} in ruleset.rules
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+import httpx
 import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -63,37 +64,28 @@ def scene(acme: Tenant, slack: FakeSlack, link: Link, post: Post) -> SlackScene:
 
 
 class TestSignatures:
-    @pytest.mark.parametrize("secret", ["another secret", ""])
-    def test_request_without_a_valid_signature_is_refused(self, acme: Tenant, slack: FakeSlack, secret: str) -> None:
-        body = b"ssl_check=1"
-        stamp = str(int(slack.clock()))
-        headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": sign(secret, body, stamp)}
-        sent = acme.anybody.send("POST", "/webhooks/slack", content=body, headers=headers)
-        refusal(sent, 401, "invalid_signature")
+    @staticmethod
+    def send(acme: Tenant, at: float, body: bytes, secret: str = SIGNING_SECRET, **headers: str) -> httpx.Response:
+        """Send a request that was signed at an instant."""
+        stamp = str(int(at))
+        signed = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": sign(secret, body, stamp)}
+        return acme.anybody.send("POST", "/webhooks/slack", content=body, headers=signed | headers)
 
-    def test_request_with_an_old_signature_is_refused(self, acme: Tenant, slack: FakeSlack) -> None:
-        stamp = str(int(slack.clock()) - 301)
-        headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": sign(SIGNING_SECRET, b"{}", stamp)}
-        sent = acme.anybody.send("POST", "/webhooks/slack", content=b"{}", headers=headers)
-        refusal(sent, 401, "invalid_signature")
+    @pytest.mark.parametrize(("secret", "age"), [("another secret", 0), ("", 0), (SIGNING_SECRET, 301)])
+    def test_request_without_a_present_signature_is_refused(
+        self, acme: Tenant, slack: FakeSlack, secret: str, age: int
+    ) -> None:
+        refusal(self.send(acme, slack.clock() - age, b"ssl_check=1", secret), 401, "invalid_signature")
 
     def test_signed_bytes_that_are_no_payload_are_refused(self, acme: Tenant, slack: FakeSlack) -> None:
-        stamp = str(int(slack.clock()))
-        headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": sign(SIGNING_SECRET, b"\xff", stamp)}
-        sent = acme.anybody.send("POST", "/webhooks/slack", content=b"\xff", headers=headers)
-        refusal(sent, 400, "malformed_json")
+        refusal(self.send(acme, slack.clock(), b"\xff"), 400, "malformed_json")
 
     def test_address_answers_the_challenge_and_the_check_of_its_certificate(
         self, acme: Tenant, slack: FakeSlack
     ) -> None:
-        bodies = (json.dumps({"type": "url_verification", "challenge": "abc"}).encode(), b"ssl_check=1")
-        types = ("application/json", "application/x-www-form-urlencoded")
-        found = []
-        for body, content_type in zip(bodies, types, strict=True):
-            stamp = str(int(slack.clock()))
-            headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": sign(SIGNING_SECRET, body, stamp)}
-            headers["Content-Type"] = content_type
-            found.append(acme.anybody.send("POST", "/webhooks/slack", content=body, headers=headers))
+        challenge = json.dumps({"type": "url_verification", "challenge": "abc"}).encode()
+        asked = {challenge: "application/json", b"ssl_check=1": "application/x-www-form-urlencoded"}
+        found = [self.send(acme, slack.clock(), body, **{"Content-Type": kind}) for body, kind in asked.items()]
         assert [(each.status_code, each.json()) for each in found] == [(200, {"challenge": "abc"}), (200, {})]
 
 

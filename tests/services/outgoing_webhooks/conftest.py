@@ -92,6 +92,12 @@ class WebhookHarness:
         """Deliver what is due."""
         return deliver_due(self.jobs)
 
+    def attempted(self, endpoint: WebhookEndpoint | None = None) -> WebhookMessage:
+        """Write a message for an endpoint, by default a new one, deliver what is due, and return it as it is then."""
+        [message] = self.write(endpoint or self.endpoint())
+        self.deliver()
+        return self.saved(message)
+
     def saved(self, row: Row) -> Row:
         """Return a row as it is committed."""
         self.session.rollback()

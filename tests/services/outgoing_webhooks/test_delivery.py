@@ -97,9 +97,7 @@ class TestEndpointsThatMisbehave:
     ) -> None:
         webhooks.receiver.answers["/in"] = answer
         endpoint = webhooks.endpoint()
-        [message] = webhooks.write(endpoint)
-        webhooks.deliver()
-        row = webhooks.saved(message)
+        row = webhooks.attempted(endpoint)
         assert (row.state, row.attempts, row.last_status, row.last_error_code) == ("pending", 1, status, code)
         assert row.due_at is not None
         assert row.last_attempt_at is not None
@@ -110,9 +108,7 @@ class TestEndpointsThatMisbehave:
 
     def test_oversized_answer_is_cut_and_its_text_made_storable(self, webhooks: WebhookHarness) -> None:
         webhooks.receiver.answers["/in"] = response(b"\0\xff<b>" + b"x" * 500_000, "200 OK", Content_Type="text/html")
-        [message] = webhooks.write(webhooks.endpoint())
-        webhooks.deliver()
-        row = webhooks.saved(message)
+        row = webhooks.attempted()
         assert row.state == "delivered"
         assert row.last_answer is not None
         assert len(row.last_answer) == 1024
@@ -126,9 +122,7 @@ class TestEndpointsThatMisbehave:
         assert (row.state, row.last_error_code, row.last_status) == ("pending", "timeout", None)
 
     def test_endpoint_that_refuses_connections_is_retried(self, webhooks: WebhookHarness) -> None:
-        [message] = webhooks.write(webhooks.endpoint(url="https://127.0.0.1:1/in"))
-        webhooks.deliver()
-        assert webhooks.saved(message).last_error_code == "unreachable"
+        assert webhooks.attempted(webhooks.endpoint(url="https://127.0.0.1:1/in")).last_error_code == "unreachable"
 
     @pytest.mark.parametrize(
         "addresses",
@@ -139,9 +133,7 @@ class TestEndpointsThatMisbehave:
         self, webhooks: WebhookHarness, addresses: Sequence[str]
     ) -> None:
         webhooks.client.resolve = lambda _host, _port: addresses
-        [message] = webhooks.write(webhooks.endpoint())
-        webhooks.deliver()
-        assert webhooks.saved(message).last_error_code == "not_public"
+        assert webhooks.attempted().last_error_code == "not_public"
         assert webhooks.receiver.connections == 0
 
     def test_host_that_becomes_private_is_refused_at_the_next_attempt(self, webhooks: WebhookHarness) -> None:
@@ -158,17 +150,13 @@ class TestEndpointsThatMisbehave:
 
     def test_certificate_is_checked(self, webhooks: WebhookHarness) -> None:
         webhooks.client.context = None
-        [message] = webhooks.write(webhooks.endpoint())
-        webhooks.deliver()
-        assert webhooks.saved(message).last_error_code == "unreachable"
+        assert webhooks.attempted().last_error_code == "unreachable"
         assert webhooks.receiver.requests == []
 
     def test_secret_under_another_key_is_named_and_retried(self, webhooks: WebhookHarness) -> None:
         endpoint = webhooks.endpoint()
         endpoint.encrypted_secret = encrypt(b"another key", USE, endpoint.id, b"whsec_x")
-        [message] = webhooks.write(endpoint)
-        webhooks.deliver()
-        row = webhooks.saved(message)
+        row = webhooks.attempted(endpoint)
         assert (row.state, row.last_error_code) == ("pending", "undecryptable")
         assert webhooks.receiver.requests == []
 
@@ -184,9 +172,7 @@ class TestEndpointsThatMisbehave:
 
     def test_retry_after_is_obeyed(self, webhooks: WebhookHarness) -> None:
         webhooks.receiver.answers["/in"] = response(b"", "503 Unavailable", Retry_After="7200")
-        [message] = webhooks.write(webhooks.endpoint())
-        webhooks.deliver()
-        row = webhooks.saved(message)
+        row = webhooks.attempted()
         assert row.due_at is not None
         assert row.last_attempt_at is not None
         assert row.due_at - row.last_attempt_at == 2 * HOUR

@@ -4,7 +4,7 @@ Each one gives sensible values to everything that a test does not care for, adds
 """
 
 from tests.factories.adding import SYSTEM, now, sha
-from tests.factories.audit import attention_item, audit_entry
+from tests.factories.audit import attention_item, audit_entries, audit_entry
 from tests.factories.freezes import (
     calendar_import,
     exception,
@@ -66,6 +66,7 @@ __all__ = [
     "api_key",
     "attention_item",
     "audit_actions",
+    "audit_entries",
     "audit_entry",
     "branch",
     "branch_enforcement",

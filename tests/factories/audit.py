@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.attention import AttentionItem
@@ -23,6 +24,13 @@ def audit_entry(session: Session, of: Organization, **columns: Any) -> AuditEntr
         "details": {},
     }
     return added(session, AuditEntry(organization_id=of.id, **given | columns))
+
+
+def audit_entries(session: Session, action: str | None = None) -> list[AuditEntry]:
+    """Return the entries as they are now, of one action or all, the oldest first."""
+    query = select(AuditEntry).order_by(AuditEntry.at, AuditEntry.id)
+    of_it = query if action is None else query.where(AuditEntry.action == action)
+    return list(session.scalars(of_it.execution_options(populate_existing=True)))
 
 
 def attention_item(session: Session, of: Organization, **columns: Any) -> AttentionItem:

@@ -2,10 +2,8 @@
 
 import httpx
 import pytest
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models.audit import AuditEntry
 from models.organizations import Membership
 from tests import factories
 from tests.handlers.callers import Tenant, answered, refusal
@@ -23,10 +21,6 @@ def roles(session: Session, tenant: Tenant) -> dict[str, str]:
     session.expire_all()
     rows = session.query(Membership).where(Membership.organization_id == tenant.id)
     return {row.user_id: row.role for row in rows}
-
-
-def last_entry(session: Session) -> AuditEntry:
-    return session.scalars(select(AuditEntry).order_by(AuditEntry.at.desc(), AuditEntry.id.desc())).first()  # type: ignore[return-value]
 
 
 class TestListMembers:
@@ -62,7 +56,7 @@ class TestUpdateMember:
     def test_role_change_is_audited_with_both_roles(self, acme: Tenant) -> None:
         grace = member(acme, "viewer")
         acme.person("admin").patch(path_of(grace), {"role": "member"})
-        entry = last_entry(acme.session)
+        entry = factories.audit_entries(acme.session)[-1]
         assert entry.action == "member.role_changed"
         assert entry.target == {"type": "user", "id": grace.id, "name": "Grace Hopper"}
         assert entry.details == {"before": {"role": "viewer"}, "after": {"role": "member"}}
@@ -120,7 +114,7 @@ class TestRemoveMember:
         for caller in sessions:
             refusal(caller.get(MEMBERS), 401, "invalid_token")
         assert grace.id not in roles(acme.session, acme)
-        entry = last_entry(acme.session)
+        entry = factories.audit_entries(acme.session)[-1]
         assert (entry.action, entry.details) == ("member.removed", {"before": {"role": "member"}, "after": None})
         assert entry.target == {"type": "user", "id": grace.id, "name": "Grace Hopper"}
 

@@ -1,10 +1,7 @@
 """Members of one name are recorded with their addresses, so that nobody passes for another."""
 
 import pytest
-from sqlalchemy import select
-from sqlalchemy.orm import Session
 
-from models.audit import AuditEntry
 from services.identity.oauth.access_tokens import issue_grant_token
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, answered
@@ -35,11 +32,6 @@ def with_address(person: Person) -> str:
     return f"{person.user.name} ({person.user.email})"
 
 
-def last_entry(session: Session, action: str) -> AuditEntry:
-    query = select(AuditEntry).where(AuditEntry.action == action).order_by(AuditEntry.id.desc())
-    return session.scalars(query.limit(1)).one()
-
-
 @pytest.fixture
 def owner(acme: Tenant) -> Person:
     return member(acme, "owner", "Ada Byron")
@@ -65,12 +57,12 @@ class TestSession:
     def test_audit_entry_names_the_address_too(self, acme: Tenant, owner: Person) -> None:
         member(acme, "viewer", "Ada Byron")
         recorded(owner.caller)
-        assert last_entry(acme.session, "freeze.started").actor["name"] == with_address(owner)
+        assert factories.audit_entries(acme.session, "freeze.started")[-1].actor["name"] == with_address(owner)
 
     def test_member_whose_role_changes_is_named_with_the_address(self, acme: Tenant, owner: Person) -> None:
         viewer = member(acme, "viewer", "Ada Byron")
         assert owner.caller.patch(f"/v1/members/{viewer.id}", {"role": "member"}).status_code == 200
-        assert last_entry(acme.session, "member.role_changed").target["name"] == with_address(viewer)
+        assert factories.audit_entries(acme.session, "member.role_changed")[-1].target["name"] == with_address(viewer)
 
 
 class TestOtherEntrances:
@@ -79,7 +71,7 @@ class TestOtherEntrances:
         grant = factories.connection(acme.session, owner.user, acme.organization)
         token = issue_grant_token(factories.signer(acme.session), grant, grant.scopes, now=factories.now())
         McpClient(Caller(acme.http, token)).call("svc_start_freeze", **EVERYTHING)
-        assert last_entry(acme.session, "freeze.started").actor["name"] == with_address(owner)
+        assert factories.audit_entries(acme.session, "freeze.started")[-1].actor["name"] == with_address(owner)
 
     def test_key_named_like_a_member_is_recorded_as_a_key(self, acme: Tenant, owner: Person) -> None:
         response = acme.key(name="Ada Byron").post(FREEZES, EVERYTHING)

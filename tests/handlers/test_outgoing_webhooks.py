@@ -7,7 +7,6 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models.audit import AuditEntry
 from models.outgoing_webhooks import WebhookEndpoint, WebhookMessage
 from rules.audit.actions import ACTIONS
 from rules.ids import new_id
@@ -35,11 +34,6 @@ def new_webhook(caller: Caller, **body: Any) -> dict[str, Any]:
     return answered(caller.post(WEBHOOKS, {**WANTED, **body}), 201)
 
 
-def entries(session: Session) -> list[AuditEntry]:
-    session.expire_all()
-    return list(session.scalars(select(AuditEntry).order_by(AuditEntry.id)))
-
-
 class TestListWebhookEvents:
     def test_events_are_families_and_actions_and_what_is_private_is_absent(self, admin: Caller) -> None:
         listed = [row["event"] for row in through_pages(admin, f"{WEBHOOKS}/events", limit=50)]
@@ -61,7 +55,7 @@ class TestCreateWebhook:
 
     def test_creation_is_audited_without_secret_and_path(self, admin: Caller, session: Session) -> None:
         made = new_webhook(admin, remindBefore=[60, 15])
-        [entry] = entries(session)
+        [entry] = factories.audit_entries(session)
         assert entry.action == "webhook.created"
         assert entry.target == {"type": "webhook", "id": made["webhook"]["id"], "name": "Status page"}
         assert entry.details["after"]["origin"] == "https://hooks.example.com"
@@ -100,12 +94,12 @@ class TestUpdateWebhook:
             "url": "https://hooks.example.com/other",
             "updatedAt": changed["updatedAt"],
         }
-        [_, entry] = entries(session)
+        [_, entry] = factories.audit_entries(session)
         assert entry.details["before"] == {"events": ["freeze.*"]}
         assert entry.details["after"] == {"events": ["freeze.started"]}
         assert entry.details["addressChanged"] is True
         admin.patch(path, {"events": ["freeze.started"]})
-        assert len(entries(session)) == 2
+        assert len(factories.audit_entries(session)) == 2
 
     def test_disabling_gives_up_what_waits_and_enabling_forgets_failures(
         self, admin: Caller, endpoint: WebhookEndpoint, session: Session
@@ -139,7 +133,10 @@ class TestDeleteWebhook:
         session.refresh(message)
         assert (endpoint.url, endpoint.encrypted_secret, endpoint.encrypted_previous_secret) == ("", None, None)
         assert message.due_at is None
-        assert [entry.action for entry in entries(session)] == ["webhook.secret_rotated", "webhook.deleted"]
+        assert [entry.action for entry in factories.audit_entries(session)] == [
+            "webhook.secret_rotated",
+            "webhook.deleted",
+        ]
 
 
 class TestRotateWebhookSecret:
@@ -211,7 +208,7 @@ class TestRedeliverWebhook:
             assert message.due_at is not None
             assert message.due_at <= factories.now()
         assert "outgoing_webhooks" in wakeups.sent
-        assert {entry.action for entry in entries(session)} == {"webhook.redelivery_requested"}
+        assert {entry.action for entry in factories.audit_entries(session)} == {"webhook.redelivery_requested"}
 
     def test_delivery_that_is_under_way_is_sent_once_more(
         self, admin: Caller, endpoint: WebhookEndpoint, session: Session

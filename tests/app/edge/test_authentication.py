@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from services.identity.api_key_secrets import looks_like_secret, new_secret
+from tests.harness.accounts import code
 from tests.harness.clock import MovableClock
 from tests.harness.tenants import Tenant, tenant
 
@@ -16,10 +17,6 @@ from tests.harness.tenants import Tenant, tenant
 def get(http: httpx.Client, path: str, credential: str | None, method: str = "GET") -> httpx.Response:
     headers = {} if credential is None else {"Authorization": f"Bearer {credential}"}
     return http.request(method, path, headers=headers)
-
-
-def code(response: httpx.Response) -> tuple[int, str | None]:
-    return response.status_code, response.json()["error"]["code"] if response.status_code >= 400 else None
 
 
 OK = (200, None)

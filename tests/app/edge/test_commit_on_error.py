@@ -5,7 +5,8 @@ from typing import Any
 import httpx
 import psycopg
 
-from tests.app.edge.test_idempotency import BODY, code, create, effects
+from tests.app.edge.test_idempotency import BODY, create, effects
+from tests.harness.accounts import code
 from tests.harness.wakeups import RecordedWakeups
 
 STAYS = {**BODY, "name": "refused, and its effect stays"}

@@ -14,6 +14,7 @@ from app.edge.errors import database_error
 from app.main import Parts, create_app
 from schemas.contract import Contract
 from tests.app.edge.machinery import things
+from tests.harness.accounts import code
 from tests.harness.product import product_config, product_parts
 from tests.harness.servers import client_of, serving
 from tests.harness.tenants import Tenant, tenant
@@ -23,10 +24,6 @@ BODY = {"name": "a thing", "scope": {"type": "organization"}}
 
 def parts(contract: Contract) -> Parts:
     return product_parts(contract=contract, handlers="tests.app.edge.machinery")
-
-
-def code(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 @pytest.fixture

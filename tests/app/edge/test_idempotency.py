@@ -13,6 +13,7 @@ from services.core.unit_of_work import UnitOfWorkFactory
 from services.maintenance.retention import purge_expired
 from tests.app.edge.machinery import things
 from tests.factories import SECRET_KEY
+from tests.harness.accounts import code
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import at_once
 from tests.harness.engines import engine_of
@@ -29,10 +30,6 @@ def create(api: httpx.Client, key: str, body: Any = BODY, **headers: str) -> htt
 def effects(sql: psycopg.Connection[Any]) -> int:
     found: int = sql.execute("SELECT count(*) FROM audit_entries").fetchone()[0]  # type: ignore[index]
     return found
-
-
-def code(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 def test_repeated_request_is_replayed_without_a_second_effect(

@@ -10,16 +10,13 @@ import httpx
 import pytest
 
 from tests.app.edge.machinery import things
+from tests.harness.accounts import code
 
 GOOD = {"name": "a thing", "scope": {"type": "organization"}}
 
 
 def codes(response: httpx.Response) -> list[tuple[str, str]]:
     return [(row["path"], row["code"]) for row in response.json()["error"]["details"]]
-
-
-def code(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 def post(

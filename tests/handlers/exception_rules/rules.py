@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models.audit import AuditEntry
 from models.repositories import Repository
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, answered
@@ -35,11 +33,6 @@ def path_of(rule: dict[str, Any]) -> str:
 def writable(rule: dict[str, Any]) -> dict[str, Any]:
     """Return what of a rule as it is shown can be sent."""
     return {name: rule[name] for name in ("name", "enabled", "reason", "appliesTo", "allow", "limits")}
-
-
-def entries(session: Session) -> list[AuditEntry]:
-    session.expire_all()
-    return list(session.scalars(select(AuditEntry).order_by(AuditEntry.id)))
 
 
 def opened(acme: Tenant, session: Session, of: Repository, path: str, **columns: Any) -> PullRequest:

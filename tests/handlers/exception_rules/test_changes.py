@@ -15,7 +15,7 @@ from models.repositories import WatchedBranch
 from services.exception_rules.changes import MAX_RULES
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, answered, refusal
-from tests.handlers.exception_rules.rules import DOCS, RULES, WANTED, entries, new_rule, path_of, writable
+from tests.handlers.exception_rules.rules import DOCS, RULES, WANTED, new_rule, path_of, writable
 from tests.handlers.people import through_pages
 from tests.harness.clock import MovableClock
 from tests.harness.mcp_client import McpClient
@@ -105,7 +105,7 @@ class TestUpdateExceptionRule:
         changed = admin.patch(path_of(made), {"limits": {"perFreeze": None}, "enabled": False}).json()
         assert changed == {**made, "limits": {"perFreeze": None}, "enabled": False, "updatedAt": changed["updatedAt"]}
         assert changed["updatedAt"] > made["updatedAt"]
-        entry = entries(session)[-1]
+        entry = factories.audit_entries(session)[-1]
         assert entry.action == "exception_rule.changed"
         assert entry.target == {"type": "exception_rule", "id": made["id"], "name": "Documentation only"}
         assert entry.details["before"] == {**writable(made), "identities": []}
@@ -142,7 +142,7 @@ class TestDeleteExceptionRule:
         row: PullRequestException = factories.exception(session, freeze, pull, web, **of_rule)
         assert admin.delete(path_of(made)).status_code == 204
         refusal(admin.get(path_of(made)), 404, "exception_rule_not_found")
-        entry = entries(session)[-1]
+        entry = factories.audit_entries(session)[-1]
         assert entry.action == "exception_rule.deleted"
         assert entry.details == {"before": {**writable(made), "identities": []}, "after": None}
         shown = admin.get(f"/v1/exceptions/{row.id}").json()

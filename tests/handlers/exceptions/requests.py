@@ -5,10 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 import httpx
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models.audit import AuditEntry
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.organizations import Organization
@@ -83,8 +81,3 @@ def in_hours(hours: float) -> str:
 def settle(session: Session, acme: Tenant, **settings: Any) -> None:
     session.get_one(Organization, acme.id).settings = settings
     session.flush()
-
-
-def entries(session: Session) -> list[AuditEntry]:
-    query = select(AuditEntry).order_by(AuditEntry.at, AuditEntry.id)
-    return list(session.scalars(query.execution_options(populate_existing=True)))

@@ -20,7 +20,6 @@ from tests.handlers.exceptions.requests import (
     THIS,
     FrozenPull,
     decide,
-    entries,
     ids,
     in_hours,
     rows,
@@ -68,7 +67,7 @@ class TestCreateException:
     def test_grant_is_audited_once_with_every_row(self, case: FrozenPull) -> None:
         factories.freeze(case.session, case.acme.organization, [case.web])
         shown = rows(case.acme.person("admin").post("/v1/exceptions", THIS), 201)
-        (entry,) = entries(case.session)
+        (entry,) = factories.audit_entries(case.session)
         assert entry.action == "exception.granted"
         assert entry.target == {"type": "exception", "id": shown[0]["requestGroupId"], "name": "acme/web#7"}
         assert [row["id"] for row in entry.details["rows"]] == [row["id"] for row in shown]
@@ -96,10 +95,10 @@ class TestCreateException:
         assert shown["sharedHeadWith"] == [
             {"id": other.id, "repository": "acme/web", "number": 9, "url": other.url, "baseBranch": "main"}
         ]
-        assert entries(case.session)[-1].details["sharedHeadWith"] == ["acme/web#9"]
+        assert factories.audit_entries(case.session)[-1].details["sharedHeadWith"] == ["acme/web#9"]
         [ended] = rows(case.acme.key().post(f"/v1/exceptions/{shown['id']}/revoke"))
         assert ended["sharedHeadWith"] == []
-        assert "sharedHeadWith" not in entries(case.session)[-1].details
+        assert "sharedHeadWith" not in factories.audit_entries(case.session)[-1].details
 
     @pytest.mark.parametrize(
         ("path", "named"),
@@ -205,7 +204,7 @@ class TestCreateException:
         ]
         assert {row["requestGroupId"] for row in shown} == {pending.request_group_id}
         assert {row["state"] for row in shown} == {"granted"}
-        (entry,) = entries(acme.session)
+        (entry,) = factories.audit_entries(acme.session)
         assert [(row["before"] or {}).get("state") for row in entry.details["rows"]] == ["pending", None]
 
     def test_grant_of_an_own_request_is_forbidden(self, case: FrozenPull) -> None:
@@ -236,7 +235,7 @@ class TestCreateException:
         assert new["id"] != old.id
         shown = case.acme.key().get(f"/v1/exceptions/{old.id}").json()
         assert (shown["state"], shown["expiredAt"]) == ("expired", format_instant(over))
-        assert [(entry.action, entry.actor["type"]) for entry in entries(case.session)] == [
+        assert [(entry.action, entry.actor["type"]) for entry in factories.audit_entries(case.session)] == [
             ("exception.expired", "system"),
             ("exception.granted", "user"),
         ]

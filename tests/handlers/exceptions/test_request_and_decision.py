@@ -27,7 +27,6 @@ from tests.handlers.exceptions.requests import (
     THIS,
     FrozenPull,
     decide,
-    entries,
     ids,
     in_hours,
     requested,
@@ -46,7 +45,7 @@ class TestCreateExceptionRequest:
         assert (shown["requestedBy"]["name"], shown["decidedBy"], shown["decidedAt"]) == ("Viewer", None, None)
         assert shown["requestedAt"] is not None
         assert wakeups.sent == []
-        (entry,) = entries(case.session)
+        (entry,) = factories.audit_entries(case.session)
         assert (entry.action, entry.target["id"], entry.details["reason"]) == (
             "exception.requested",
             shown["id"],
@@ -90,7 +89,7 @@ class TestDecideExceptionRequest:
         assert {row["decisionReason"] for row in shown} == {"As said on the call"}
         assert {row["decidedBy"]["name"] for row in shown} == {"Admin"}
         assert set(wakeups.sent) == ({"reconcile"} if decision == "grant" else set())
-        (entry,) = entries(acme.session)
+        (entry,) = factories.audit_entries(acme.session)
         assert (entry.action, entry.target["id"]) == (f"exception.{state}", group[0].request_group_id)
         assert [(row["before"]["state"], row["after"]["state"]) for row in entry.details["rows"]] == [
             ("pending", state)
@@ -120,7 +119,7 @@ class TestDecideExceptionRequest:
         owner = case.acme.person("owner")
         (mine,) = rows(owner.post("/v1/exception-requests", THIS), 201)
         assert rows(decide(owner, mine["id"]))[0]["state"] == "granted"
-        assert entries(case.session)[-1].details["selfApproved"] is True
+        assert factories.audit_entries(case.session)[-1].details["selfApproved"] is True
 
     def test_decision_keeps_the_requested_terms_unless_overridden(self, case: FrozenPull) -> None:
         end = factories.now() + timedelta(hours=1)

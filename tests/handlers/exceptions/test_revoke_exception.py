@@ -14,7 +14,7 @@ from rules.ids import new_id
 from rules.time.instants import format_instant
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.exceptions.requests import THIS, FrozenPull, decide, entries, requested, rows
+from tests.handlers.exceptions.requests import THIS, FrozenPull, decide, requested, rows
 from tests.harness.wakeups import RecordedWakeups
 
 
@@ -34,7 +34,7 @@ class TestRevokeException:
             ("revoked", "Admin", False)
         }
         assert set(wakeups.sent) == {"reconcile"}
-        (entry,) = entries(case.session)
+        (entry,) = factories.audit_entries(case.session)
         assert (entry.action, entry.details["reason"]) == ("exception.revoked", body["reason"])
         assert {row["id"]: row["before"]["state"] for row in entry.details["rows"]} == {
             granted.id: "granted",
@@ -57,7 +57,7 @@ class TestRevokeException:
         asked = case.request()
         assert rows(decide(case.acme.key(), asked.id, reason="  "))[0]["decisionReason"] is None
         rows(case.acme.key().post(f"/v1/exceptions/{asked.id}/revoke", {"reason": "  "}))
-        assert entries(case.session)[-1].details["reason"] is None
+        assert factories.audit_entries(case.session)[-1].details["reason"] is None
 
     def test_revocation_is_rejected_when_nothing_is_open(self, case: FrozenPull) -> None:
         over = factories.now() - timedelta(seconds=1)

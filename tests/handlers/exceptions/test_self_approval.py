@@ -12,7 +12,7 @@ from models.pull_requests import PullRequest
 from models.repositories import WatchedBranch
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, answered, refusal
-from tests.handlers.exceptions.requests import DENY, THIS, FrozenPull, decide, entries, requested, rows, settle
+from tests.handlers.exceptions.requests import DENY, THIS, FrozenPull, decide, requested, rows, settle
 
 OCTOCAT = {"type": "code_host", "id": "583231", "name": "octocat"}
 
@@ -51,12 +51,12 @@ class TestOwnKey:
         refusal(second.post("/v1/exceptions", THIS), 403, "insufficient_permission")
         settle(case.session, case.acme, selfApproval=True)
         rows(decide(second, mine["id"]))
-        assert entries(case.session)[-1].details["selfApproved"] is True
+        assert factories.audit_entries(case.session)[-1].details["selfApproved"] is True
 
     def test_key_of_another_person_decides(self, case: FrozenPull) -> None:
         (mine,) = rows(case.acme.person("owner").post("/v1/exception-requests", THIS), 201)
         rows(decide(own_key(case.acme), mine["id"]))
-        assert "selfApproved" not in entries(case.session)[-1].details
+        assert "selfApproved" not in factories.audit_entries(case.session)[-1].details
 
     def test_person_withdraws_what_their_key_requested(self, case: FrozenPull) -> None:
         (mine,) = rows(own_key(case.acme).post("/v1/exception-requests", THIS), 201)
@@ -72,7 +72,7 @@ class TestRequestAtGitHub:
             refusal(decide(caller, row_id), 403, "insufficient_permission")
             refusal(decide(caller, row_id, **DENY), 403, "insufficient_permission")
         rows(decide(case.acme.person("owner"), row_id))
-        assert "selfApproved" not in entries(case.session)[-1].details
+        assert "selfApproved" not in factories.audit_entries(case.session)[-1].details
 
     def test_account_of_nobody_is_not_granted_by_who_may_be_behind_it(self, case: FrozenPull) -> None:
         link(case.session, case.acme, "owner", 1)
@@ -93,4 +93,4 @@ class TestRequestAtGitHub:
         if linked:
             link(case.session, case.acme, "admin", 583231)
         rows(decide(case.acme.person("admin"), asked_at_github(case.session, case.freeze, case.pull, case.web)))
-        assert entries(case.session)[-1].details["selfApproved"] is said
+        assert factories.audit_entries(case.session)[-1].details["selfApproved"] is said

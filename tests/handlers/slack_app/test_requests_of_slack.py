@@ -50,8 +50,7 @@ class SlackScene:
 
     def last_entry(self, action: str) -> AuditEntry:
         """Return the last audit entry of an action."""
-        query = select(AuditEntry).where(AuditEntry.action == action).order_by(AuditEntry.id.desc())
-        return self.session.scalars(query.limit(1)).one()
+        return factories.audit_entries(self.session, action)[-1]
 
     def shown_to(self, user: str) -> list[str]:
         """Return the texts of what only this person sees."""

@@ -58,7 +58,7 @@ class TestChangeName:
         account(acme.session, "Ada", acme.organization).name = "Ada Byron"
         acme.session.flush()
         assert eve.auth("change-name", name="ada byron").status_code == 200
-        renamed = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "user.renamed")).one()
+        [renamed] = factories.audit_entries(acme.session, "user.renamed")
         assert renamed.actor["name"] == f"ada byron ({user.email})"
 
 

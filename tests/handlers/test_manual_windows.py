@@ -5,11 +5,9 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE
-from models.audit import AuditEntry
 from models.freezes import Freeze
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
@@ -84,7 +82,7 @@ class TestThawOverrideFreeze:
         assert shown["targets"]["releasing"] == 1
         assert set(wakeups.sent) == {"reconcile"}
         assert acme.audit() == ["freeze.overridden"]
-        details = acme.session.scalars(select(AuditEntry.details)).one()
+        details = factories.audit_entries(acme.session)[0].details
         assert (details["reason"], details["scheduleId"]) == (REASON, active.schedule_id)
         assert frozen(acme) is False
 
@@ -187,7 +185,7 @@ class TestRunScheduleNow:
 
     def test_run_now_is_audited_with_the_requesting_person(self, acme: Tenant, coming: Occurrence) -> None:
         self.run(acme, coming.schedule_id, "apply")
-        entry = acme.session.scalars(select(AuditEntry)).one()
+        [entry] = factories.audit_entries(acme.session)
         assert (entry.action, entry.actor["type"], entry.source) == ("freeze.started", "user", "dashboard")
         assert entry.details["occurrenceId"] == coming.id
 

@@ -5,11 +5,11 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models.audit import AuditEntry
 from models.notifications import MailChoice, NotificationDestination
 from rules.notifications.kinds import KINDS
 from rules.notifications.mails import MAILED_KINDS
 from schemas.contract import load_contract
+from tests import factories
 from tests.handlers.callers import Tenant, answered, refusal
 from tests.handlers.people import member
 
@@ -31,7 +31,7 @@ class TestUpdateMyNotifications:
         answer = answered(grace.caller.patch(PATH, {"kinds": ["freeze.started"], "remindBefore": [60, 15]}))
         assert (answer["kinds"], answer["remindBefore"]) == (["freeze.started"], [15, 60])
         assert grace.caller.get(PATH).json() == answer
-        entry = session.scalars(select(AuditEntry)).one()
+        [entry] = factories.audit_entries(session)
         assert (entry.action, entry.target["id"]) == ("member.notifications_changed", grace.id)
         assert entry.details == {
             "before": {"kinds": ["exception.requested", "exception.decided"], "remindBefore": []},

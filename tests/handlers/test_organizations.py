@@ -6,7 +6,6 @@ import httpx
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from models.audit import AuditEntry
 from models.organizations import Membership, Organization
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, answered, refusal
@@ -115,7 +114,7 @@ class TestBootstrapOrganization:
             "deletedAt": None,
         }
         assert session.get_one(Membership, (organization_id, eve.id)).role == "owner"
-        entry = session.scalars(select(AuditEntry)).one()
+        [entry] = factories.audit_entries(session)
         assert (entry.action, entry.organization_id) == ("organization.created", organization_id)
         assert entry.actor == {"type": "user", "id": eve.id, "name": "Eve Ernst"}
 
@@ -234,14 +233,14 @@ class TestUpdateCurrentOrganization:
 
     def test_update_of_the_organization_is_audited_with_both_values(self, acme: Tenant) -> None:
         acme.person("admin").patch(self.path, {"name": "Acme Corporation"})
-        entry = acme.session.scalars(select(AuditEntry)).one()
+        [entry] = factories.audit_entries(acme.session)
         assert entry.action == "organization.updated"
         assert entry.target == {"type": "organization", "id": acme.id, "name": "Acme Corporation"}
         assert entry.details == {"before": {"name": "Acme"}, "after": {"name": "Acme Corporation"}}
 
     def test_update_of_settings_is_audited_with_the_changed_settings_only(self, acme: Tenant) -> None:
         acme.person("admin").patch(self.path, {"settings": {"timezone": "Europe/London", "approval": "admin"}})
-        entry = acme.session.scalars(select(AuditEntry)).one()
+        [entry] = factories.audit_entries(acme.session)
         assert entry.details["after"] == {"settings": {"timezone": "Europe/London"}}
 
     def test_update_current_organization_rejects_an_unknown_timezone(self, acme: Tenant) -> None:

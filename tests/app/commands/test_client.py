@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from app.commands.client import main
 from app.main import create_app
-from models.audit import AuditEntry
 from models.oauth import OAuthClient, OAuthGrant
 from models.organizations import Organization
 from services.identity.oauth.access_tokens import issue_grant_token
@@ -72,7 +71,7 @@ def test_block_ends_the_connections_of_a_client_at_once(
 
 def test_block_is_audited_with_operator_and_reason(session: Session, acme: Organization, grant: OAuthGrant) -> None:
     assert main([grant.client_id, "--block", *BY, *WHY]) == 0
-    [found] = session.scalars(select(AuditEntry))
+    [found] = factories.audit_entries(session)
     assert (found.action, found.organization_id, found.source) == ("connection.revoked", acme.id, "system")
     assert found.actor == {"type": "support", "id": None, "name": "grace@example.com"}
     assert found.target["id"] == grant.id

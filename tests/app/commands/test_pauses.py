@@ -3,11 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.commands.pauses import main
-from models.audit import AuditEntry
 from models.installations import Installation
 from models.organizations import Organization
 from tests import factories
@@ -42,7 +40,7 @@ def test_pause_is_ended_and_the_audit_log_names_the_operator(
     session.expire_all()
     assert paused.paused_until is not None
     assert paused.paused_until <= factories.now() + timedelta(seconds=5)
-    entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "installation.resumed")).one()
+    [entry] = factories.audit_entries(session, "installation.resumed")
     assert (entry.organization_id, entry.actor["name"]) == (acme.id, "grace@example.com")
     assert entry.details["after"] == {"pausedUntil": None}
     assert main([]) == 0

@@ -36,7 +36,7 @@ def test_plan_is_granted_and_audited(session: Session, acme: Organization, capsy
     assert main([acme.slug, "team", "--by", " grace@example.com "]) == 0
     assert capsys.readouterr().err == f"Acme ({acme.id}) has the plan team (manual).\n  manual: team\n"
     assert plan_of(session, acme) == "team"
-    entry = session.scalars(select(AuditEntry)).one()
+    [entry] = factories.audit_entries(session)
     assert (entry.action, entry.organization_id, entry.source) == ("organization.plan_changed", acme.id, "system")
     assert (entry.actor["type"], entry.actor["name"]) == ("support", "grace@example.com")
     assert entry.target == {"type": "organization", "id": acme.id, "name": "Acme"}
@@ -125,7 +125,7 @@ def test_plan_change_is_rejected_if_it_changes_nothing_or_cannot_be(
     ):
         assert main(arguments) == 1
         assert message in capsys.readouterr().err
-    assert session.scalars(select(AuditEntry)).all() == []
+    assert factories.audit_entries(session) == []
 
 
 def test_plan_below_the_default_is_granted(

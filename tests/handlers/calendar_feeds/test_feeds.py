@@ -4,7 +4,6 @@ import psycopg
 import pytest
 from sqlalchemy import select
 
-from models.audit import AuditEntry
 from models.calendar_feeds import CalendarFeed
 from models.repositories import WatchedBranch
 from services.identity.calendar_feeds import MAX_FEEDS
@@ -39,7 +38,7 @@ class TestCreateCalendarFeed:
 
     def test_creation_is_audited_without_the_address(self, acme: Tenant) -> None:
         feed = new_feed(acme.person("member"))
-        entry = acme.session.scalars(select(AuditEntry)).one()
+        [entry] = factories.audit_entries(acme.session)
         assert entry.action == "calendar_feed.created"
         assert entry.target == {"type": "calendar_feed", "id": feed["calendarFeed"]["id"], "name": "Team calendar"}
         assert "svc_feed" not in str(entry.details)
@@ -114,7 +113,7 @@ class TestRevokeCalendarFeed:
         refusal(read(acme, feed), 404, "calendar_feed_not_found")
         assert read(acme, other).status_code == 200
         assert acme.http.get(f"/calendars/{elsewhere}").status_code == 200
-        entry = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "calendar_feed.revoked")).one()
+        [entry] = factories.audit_entries(acme.session, "calendar_feed.revoked")
         assert entry.details["why"] == "member_removed"
         factories.membership(acme.session, acme.organization, grace.user)
         refusal(read(acme, feed), 404, "calendar_feed_not_found")

@@ -7,7 +7,6 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models.audit import AuditEntry
 from models.freezes import Freeze
 from models.organizations import Organization
 from models.repositories import WatchedBranch
@@ -26,7 +25,7 @@ def freezes(session: Session, *, in_force: bool = True) -> list[Freeze]:
 
 
 def details(session: Session, action: str) -> list[dict[str, Any]]:
-    return [row.details for row in session.scalars(select(AuditEntry).where(AuditEntry.action == action))]
+    return [row.details for row in factories.audit_entries(session, action)]
 
 
 def window(session: Session, organization: Organization, branches: list[WatchedBranch]) -> Freeze:
@@ -53,7 +52,7 @@ class TestFreeze:
         assert (first["allow_deployments"], first["next_unfreeze_at"]) == (False, None)
         [freeze] = freezes(client.session)
         assert (freeze.reason, freeze.ends_at, freeze.exceptions_allowed) == (first["note"], None, True)
-        entry = client.session.scalars(select(AuditEntry).where(AuditEntry.action == "freeze.started")).one()
+        [entry] = factories.audit_entries(client.session, "freeze.started")
         assert (entry.source, entry.actor["type"], entry.details["userName"]) == ("compat", "api_key", "Ada")
 
     @pytest.mark.parametrize(

@@ -5,9 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import select
 
-from models.audit import AuditEntry
 from models.freezes import Freeze
 from models.repositories import Repository, WatchedBranch
 from tests import factories
@@ -35,7 +33,7 @@ class TestLiftFreeze:
         assert (counts, shown["gaps"]) == ({"total": 1, "releasing": 1}, [])
         assert set(wakeups.sent) == {"reconcile"}
         assert acme.audit() == ["freeze.lifted"]
-        assert acme.session.scalars(select(AuditEntry.details)).one()["reason"] == "The release is out"
+        assert factories.audit_entries(acme.session)[0].details["reason"] == "The release is out"
 
     def test_freezes_of_the_same_branch_name_each_other(self, acme: Tenant, web: WatchedBranch, freeze: Freeze) -> None:
         scope = {"type": "branch", "branchId": web.id}
@@ -96,7 +94,7 @@ class TestLiftFreezes:
         assert shown["stillFrozenCount"] == 1
         assert set(wakeups.sent) == {"reconcile"}
         assert acme.audit() == ["freeze.lifted"]
-        assert acme.session.scalars(select(AuditEntry.details)).one()["reason"] == "over"
+        assert factories.audit_entries(acme.session)[0].details["reason"] == "over"
 
     def test_lift_by_organization_ends_every_freeze(
         self, acme: Tenant, globex: Tenant, web: WatchedBranch, api: WatchedBranch

@@ -3,9 +3,7 @@
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 
-from models.audit import AuditEntry
 from models.freezes import Freeze
 from models.repositories import Repository, WatchedBranch
 from tests import factories
@@ -138,7 +136,7 @@ class TestNamesInTheAudit:
         acme.key().delete(path)
         acme.key().post("/v1/freezes/lift", {"scope": scope})
         acme.key().post("/v1/enforcement/verify", {"scope": scope})
-        details = {each.action: each.details for each in acme.session.scalars(select(AuditEntry))}
+        details = {each.action: each.details for each in factories.audit_entries(acme.session)}
         assert details["freeze.started"]["after"]["scope"] == named(web)
         assert details["schedule.created"]["after"]["scope"] == named(web)
         changed = details["schedule.updated"]

@@ -9,7 +9,6 @@ from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
 from models.attention import AttentionItem
-from models.audit import AuditEntry
 from models.base import Base
 from models.freezes import Freeze
 from models.identity import GitHubLink, OneTimeToken
@@ -57,7 +56,7 @@ class TestClaimInstallation:
     def test_claim_installation_is_audited_with_the_github_login(self, connection: ConnectionFixture) -> None:
         body = connection.install("grace")
         connection.claim(body)
-        [row] = connection.session.scalars(select(AuditEntry).where(AuditEntry.action == "installation.claimed"))
+        [row] = factories.audit_entries(connection.session, "installation.claimed")
         assert row.target == {"type": "installation", "id": str(body["installationId"]), "name": "acme"}
         after = {"state": "active", "repositorySelection": "all"}
         assert (row.actor["name"], row.details) == ("Admin", {"provedBy": "grace", "before": None, "after": after})

@@ -2,9 +2,7 @@
 
 import httpx
 import pytest
-from sqlalchemy import select
 
-from models.audit import AuditEntry
 from models.identity import Invitation, OneTimeToken
 from models.organizations import Membership
 from tests import factories
@@ -100,7 +98,7 @@ class TestAcceptInvitation:
     def test_accepted_invitation_is_audited_with_the_new_member(self, acme: Tenant, eve: Person) -> None:
         accept(eve, invited(acme, eve, "viewer"))
         assert sorted(acme.audit()) == ["invitation.accepted", "invitation.created", "member.joined"]
-        entry = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "member.joined")).one()
+        [entry] = factories.audit_entries(acme.session, "member.joined")
         assert entry.actor == {"type": "user", "id": eve.id, "name": "Eve Ernst"}
         assert (entry.organization_id, entry.details) == (acme.id, {"before": None, "after": {"role": "viewer"}})
 
@@ -114,7 +112,7 @@ class TestAcceptInvitation:
     def test_member_of_a_name_that_is_taken_joins_with_the_address(self, acme: Tenant, eve: Person) -> None:
         member(acme, name=eve.user.name.upper())
         accept(eve, invited(acme, eve))
-        entry = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "member.joined")).one()
+        [entry] = factories.audit_entries(acme.session, "member.joined")
         assert entry.actor["name"] == entry.target["name"] == f"{eve.user.name} ({eve.user.email})"
 
     def test_accepted_invitation_and_its_links_are_gone(self, acme: Tenant, eve: Person) -> None:

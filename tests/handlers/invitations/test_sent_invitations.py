@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 from sqlalchemy import select
 
-from models.audit import AuditEntry
 from models.identity import Invitation, Mail, OneTimeToken
 from rules.ids import new_id
 from services.organizations.sent_invitations import MAX_PER_ADDRESS, MAX_PER_DAY
@@ -76,7 +75,7 @@ class TestCreateInvitation:
         assert reported["url"].startswith("http://127.0.0.1:8080/invitation?token=")
         assert "mail" in wakeups.sent
         assert acme.audit() == ["invitation.created"]
-        entry = acme.session.scalars(select(AuditEntry)).one()
+        [entry] = factories.audit_entries(acme.session)
         assert entry.target["name"] == "grace.hopper@example.com"
         assert token_of(reported["url"]) not in f"{entry.details} {made.text}"
 

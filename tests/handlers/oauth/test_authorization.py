@@ -11,7 +11,6 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from integrations.client_documents import ClientDocuments, FetchedDocument
-from models.audit import AuditEntry
 from models.identity import ThrottledAttempt
 from models.oauth import OAuthClient, OAuthCode, OAuthGrant
 from models.organizations import Membership, User
@@ -211,8 +210,7 @@ class TestDecide:
 
     def test_approval_is_audited(self, client: Client, person: Caller, acme: Tenant) -> None:
         decide(person, acme.id)
-        query = select(AuditEntry).where(AuditEntry.action == "connection.created")
-        entry = acme.session.scalars(query).one()
+        [entry] = factories.audit_entries(acme.session, "connection.created")
         [grant] = grants(acme.session)
         assert entry.organization_id == acme.id
         assert entry.target == {"type": "connection", "id": grant.id, "name": "Example Client"}

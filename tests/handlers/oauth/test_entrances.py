@@ -7,7 +7,6 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from models.audit import AuditEntry
 from models.oauth import OAuthClient, OAuthGrant
 from models.organizations import Membership, User
 from services.identity.access_tokens import Signer, issue_access_token, new_key_pair
@@ -127,7 +126,7 @@ class TestAuthorization:
         given = {"scope": {"type": "organization"}, "reason": "Release under way", "impactAcknowledged": True}
         done = tool(http, token, "svc_start_freeze", previewedRepoCount=1, **given)
         assert done.code is None, done.text
-        started = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "freeze.started")).one()
+        [started] = factories.audit_entries(acme.session, "freeze.started")
         grant = acme.session.scalars(select(OAuthGrant)).one()
         assert started.actor == {"type": "user", "id": ada.id, "name": ada.name}
         assert started.source == "mcp"
@@ -180,7 +179,7 @@ class TestEnd:
         assert client.refresh(tokens["refresh_token"]).status_code in {400, 401}
         grant = acme.session.scalars(select(OAuthGrant).execution_options(populate_existing=True)).one()
         assert grant.revoked_why == why
-        revoked = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "connection.revoked")).all()
+        revoked = factories.audit_entries(acme.session, "connection.revoked")
         assert [found.details["why"] for found in revoked] == ([why] if why else [])
 
     def test_connection_of_a_deleted_organization_is_told_so(

@@ -3,10 +3,8 @@
 from datetime import date, timedelta
 from typing import Any
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models.audit import AuditEntry
 from models.repositories import WatchedBranch
 from models.schedules import Schedule
 from schemas.contract import load_contract
@@ -45,7 +43,8 @@ def rows(error: dict[str, Any]) -> list[tuple[str, str]]:
 
 def details(session: Session, action: str) -> dict[str, Any]:
     """Return the details of the only entry of an action."""
-    return session.scalars(select(AuditEntry).where(AuditEntry.action == action)).one().details
+    [entry] = factories.audit_entries(session, action)
+    return entry.details
 
 
 def running(session: Session, acme: Tenant, web: WatchedBranch, schedule_id: str) -> str:

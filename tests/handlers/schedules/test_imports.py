@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from integrations.calendars import ics
 from integrations.calendars.content import Options, ParsedCalendar
-from models.audit import AuditEntry
 from models.organizations import Organization
 from models.schedules import Occurrence
 from tests import factories
@@ -166,7 +165,7 @@ class TestImportSchedules:
     def test_import_is_audited_as_a_whole_and_per_schedule(self, member: Caller, acme: Tenant) -> None:
         imported(member, of_file(event("1"), event("2", "STATUS:CANCELLED")))
         assert acme.audit() == ["schedule.created", "schedule.imported"]
-        details = acme.session.scalars(select(AuditEntry).where(AuditEntry.action == "schedule.imported")).one().details
+        details = factories.audit_entries(acme.session, "schedule.imported")[0].details
         assert details["counts"] == {**NO_COUNTS, "created": 1, "skipped": 1}
         assert details["schedules"] == [kept(acme.session)[0].id]
 

@@ -9,7 +9,6 @@ from sqlalchemy import func, select
 
 from integrations.slack import Slack
 from integrations.slack.client import SlackInstallation
-from models.audit import AuditEntry
 from models.identity import OneTimeToken
 from models.slack import SlackLink, SlackSubscription
 from services.core.unit_of_work import SYSTEM_CALLER
@@ -81,7 +80,7 @@ class TestClaimSlackWorkspace:
         assert token.encode() not in (rows(acme.session)[0].encrypted_tokens or b"")
         assert token not in answer.text
         assert acme.audit() == ["slack.requested", "slack.connected"]
-        assert token not in str([entry.details for entry in acme.session.scalars(select(AuditEntry))])
+        assert token not in str([entry.details for entry in factories.audit_entries(acme.session)])
 
     def test_state_is_accepted_once(self, acme: Tenant, workspaces: Workspaces) -> None:
         admin = acme.person("admin")

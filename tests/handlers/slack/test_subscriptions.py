@@ -6,7 +6,6 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models.audit import AuditEntry
 from models.notifications import NotificationDestination
 from schemas.contract import load_contract
 from services.slack import subscriptions
@@ -107,7 +106,7 @@ class TestUpdateSlackSubscription:
         changed = connected.person("member").patch(path, body).json()
         assert changed == {**made, **body}
         assert destinations(session) == {made["id"]: [15]}
-        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "slack.subscription_updated")).one()
+        [entry] = factories.audit_entries(session, "slack.subscription_updated")
         assert entry.details["before"] == {"channelName": "releases", "patterns": ["acme/*"], "remindBefore": [60]}
         assert entry.details["after"] == {"channelName": "ship-it", "patterns": None, "remindBefore": [15]}
 

@@ -263,7 +263,7 @@ class TestExceptions:
         assert pending.decision == "granted"
         assert pending.decided_by is not None
         assert (pending.decided_by["id"], pending.decided_through) == (grace.id, "slack")
-        entries = scene.session.scalars(select(AuditEntry).where(AuditEntry.action == "exception.granted")).all()
+        entries = factories.audit_entries(scene.session, "exception.granted")
         assert len(entries) == 1
         assert "granted" in scene.shown_to(GRACE)[-1]
 

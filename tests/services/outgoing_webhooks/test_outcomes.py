@@ -7,7 +7,6 @@ from sqlalchemy import select, text
 
 from integrations.mail.templates import render
 from models.attention import AttentionItem
-from models.audit import AuditEntry
 from models.identity import Mail
 from models.outgoing_webhooks import WebhookEndpoint, WebhookMessage
 from services.maintenance.retention import purge_expired
@@ -35,7 +34,7 @@ class TestDisabling:
         webhooks.saved(endpoint)
         assert (endpoint.enabled, endpoint.disabled_reason) == (False, "gone")
         assert [webhooks.saved(each).state for each in (message, waiting)] == ["failed", "failed"]
-        entry = webhooks.session.scalars(select(AuditEntry)).one()
+        [entry] = factories.audit_entries(webhooks.session)
         assert (entry.action, entry.source, entry.details["after"]["disabledReason"]) == (
             "webhook.disabled",
             "system",
@@ -66,7 +65,7 @@ class TestDisabling:
         webhooks.write(endpoint)
         webhooks.deliver()
         assert webhooks.saved(endpoint).enabled
-        assert webhooks.session.scalars(select(AuditEntry)).all() == []
+        assert factories.audit_entries(webhooks.session) == []
 
     def test_success_ends_the_time_of_failures(self, webhooks: WebhookHarness) -> None:
         endpoint = webhooks.endpoint(failing_since=factories.now() - 4 * DAY, last_failure_at=factories.now())

@@ -121,8 +121,7 @@ class ScheduleFixture:
 
     def audit(self, action: str) -> list[AuditEntry]:
         """Return the entries of an action, the oldest first."""
-        query = select(AuditEntry).where(AuditEntry.action == action).order_by(AuditEntry.at, AuditEntry.id)
-        return list(self.session.scalars(query))
+        return factories.audit_entries(self.session, action)
 
 
 @pytest.fixture

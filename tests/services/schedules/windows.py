@@ -86,8 +86,7 @@ class Planned:
             return [branch.id in covering for branch in branches]
 
     def audit(self, action: str) -> list[AuditEntry]:
-        query = select(AuditEntry).where(AuditEntry.action == action).order_by(AuditEntry.at, AuditEntry.id)
-        return list(self.session.scalars(query))
+        return factories.audit_entries(self.session, action)
 
     def attention(self) -> list[tuple[str, str]]:
         """Return the open items: type and words."""

@@ -59,11 +59,20 @@ def process(sql: psycopg.Connection[Any], redis_url: str) -> Process:
     return Process(sql, redis_url)
 
 
-def test_last_use_of_keys_is_written_at_shutdown(sql: psycopg.Connection[Any], acme: Tenant, process: Process) -> None:
-    (one, one_id), (other, other_id), (_, unused) = (acme.key_with_id() for _ in range(3))
-    assert process.use((one, NOON), (other, NOON + timedelta(seconds=1))) == [200, 200]
-    assert last_use(sql, one_id) == NOON
-    assert last_use(sql, other_id) == NOON + timedelta(seconds=1)
+def test_last_use_of_every_valid_key_is_written_at_shutdown(
+    sql: psycopg.Connection[Any], acme: Tenant, process: Process
+) -> None:
+    used = {
+        "a key": (acme.key_with_id(), NOON),
+        "another a second later": (acme.key_with_id(), NOON + timedelta(seconds=1)),
+        "of another organisation": (tenant(sql, "globex").key_with_id(), NOON),
+        "without the scope": (acme.key_with_id("audit:read"), NOON),
+        "expired": (acme.key_with_id(expires_at=NOON), NOON),
+    }
+    _, unused = acme.key_with_id()
+    assert process.use(*((secret, at) for (secret, _), at in used.values())) == [200, 200, 200, 403, 401]
+    found = {name: last_use(sql, key_id) for name, ((_, key_id), _) in used.items()}
+    assert found == {name: at for name, (_, at) in used.items()} | {"expired": None}
     assert last_use(sql, unused) is None
 
 
@@ -76,13 +85,13 @@ def test_last_use_of_a_key_is_written_soon_while_running(
         eventually(lambda: last_use(sql, key_id) is not None, patience=20)
 
 
-@pytest.mark.parametrize(("seconds", "noted"), [(59, 0), (60, 60)])
 def test_last_use_of_a_key_is_recorded_once_a_minute(
-    sql: psycopg.Connection[Any], acme: Tenant, process: Process, seconds: int, noted: int
+    sql: psycopg.Connection[Any], acme: Tenant, process: Process
 ) -> None:
-    secret, key_id = acme.key_with_id()
-    process.use((secret, NOON), (secret, NOON + timedelta(seconds=seconds)))
-    assert last_use(sql, key_id) == NOON + timedelta(seconds=noted)
+    (one, one_id), (other, other_id) = acme.key_with_id(), acme.key_with_id()
+    first, second, third = NOON, NOON + timedelta(seconds=59), NOON + timedelta(seconds=60)
+    process.use((one, first), (other, first), (one, second), (other, third))
+    assert (last_use(sql, one_id), last_use(sql, other_id)) == (first, third)
 
 
 def test_last_use_of_a_key_never_moves_backwards(sql: psycopg.Connection[Any], acme: Tenant, process: Process) -> None:
@@ -90,31 +99,6 @@ def test_last_use_of_a_key_never_moves_backwards(sql: psycopg.Connection[Any], a
     process.use((secret, NOON))
     process.use((secret, NOON - timedelta(minutes=10)))
     assert last_use(sql, key_id) == NOON
-
-
-def test_last_use_of_keys_of_several_organizations_is_written_together(
-    sql: psycopg.Connection[Any], acme: Tenant, process: Process
-) -> None:
-    ours, ours_id = acme.key_with_id()
-    theirs, theirs_id = tenant(sql, "globex").key_with_id()
-    process.use((ours, NOON), (theirs, NOON))
-    assert last_use(sql, ours_id) == last_use(sql, theirs_id) == NOON
-
-
-def test_last_use_is_recorded_for_a_key_without_the_scope(
-    sql: psycopg.Connection[Any], acme: Tenant, process: Process
-) -> None:
-    secret, key_id = acme.key_with_id("audit:read")
-    assert process.use((secret, NOON)) == [403]
-    assert last_use(sql, key_id) == NOON
-
-
-def test_last_use_is_not_recorded_for_an_expired_key(
-    sql: psycopg.Connection[Any], acme: Tenant, process: Process
-) -> None:
-    secret, key_id = acme.key_with_id(expires_at=NOON)
-    assert process.use((secret, NOON)) == [401]
-    assert last_use(sql, key_id) is None
 
 
 def test_unwritten_last_use_is_logged(caplog: pytest.LogCaptureFixture) -> None:

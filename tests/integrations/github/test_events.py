@@ -79,30 +79,20 @@ def test_pull_request_hint_has_its_base(action: str) -> None:
     assert hints == [branches("main"), PullRequestState(7, 9, 5, "main", SHA, True, False, False, "Change", "ann")]
 
 
-def test_retargeted_pull_request_hint_has_both_bases() -> None:
-    hints = read_event("pull_request", pull("edited", changes={"base": {"ref": {"from": "release/9"}}}))
-    assert hints[0] == branches("main", "release/9")
-
-
 def test_title_change_is_a_pull_request_hint_only() -> None:
     (hint,) = read_event("pull_request", pull("edited", changes={"title": {"from": "Old"}}))
     assert isinstance(hint, PullRequestState)
 
 
-def test_label_event_matters_to_rules_alone() -> None:
-    [hint] = read_event("pull_request", pull("labeled"))
+@pytest.mark.parametrize(("event", "action"), [("pull_request", "labeled"), ("pull_request_review", "submitted")])
+def test_label_or_review_matters_to_rules_alone(event: str, action: str) -> None:
+    [hint] = read_event(event, pull(action))
     assert isinstance(hint, BranchRefresh)
     assert (hint.names, hint.for_rules) == (frozenset({"main"}), True)
 
 
 def test_other_changes_of_a_pull_request_are_ignored() -> None:
     assert read_event("pull_request", pull("assigned")) == []
-
-
-def test_review_matters_to_rules_alone() -> None:
-    [hint] = read_event("pull_request_review", pull("submitted"))
-    assert isinstance(hint, BranchRefresh)
-    assert (hint.names, hint.for_rules) == (frozenset({"main"}), True)
 
 
 @pytest.mark.parametrize(("event", "action"), [("membership", "removed"), ("team", "deleted")])

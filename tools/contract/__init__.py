@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tools.contract import error_rules, example_rules, growth_rules, operation_rules, schema_rules
+from tools.contract import operation_rules, schema_rules, vocabulary
 from tools.contract.completion import complete
 from tools.contract.document import Document, Problem
 from tools.contract.sources import merge, read_sources
@@ -67,7 +67,7 @@ def lint(root: Path) -> list[Problem]:
 def _check(document: Document) -> Iterator[Problem]:
     """Apply the rules: the public functions of these modules, each of the document or of one operation."""
     operations = list(document.operations())
-    for module in (schema_rules, growth_rules, operation_rules, error_rules, example_rules):
+    for module in (schema_rules, operation_rules, vocabulary):
         for name, rule in inspect.getmembers(module, inspect.isgeneratorfunction):
             if rule.__module__ == module.__name__ and not name.startswith("_"):
                 subjects = operations if "operation" in inspect.signature(rule).parameters else [document]

@@ -5,7 +5,7 @@ error responses (see `derivation` and `refusals`). The sources have none of that
 cannot hold, is a problem.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -36,10 +36,11 @@ def complete(merged: Document) -> tuple[Document, list[Problem]]:
     components = root["components"]
     written = components.get("responses", {})
     for name, response in written.items():
-        for text in _complete_response(response, ["X-Request-Id"], set()):
+        for text in _complete_response(response, {"X-Request-Id": True}):
             problems.append(merged.problem(("components", "responses", name), text))
-    components["responses"] = {**refusals.responses(merged), **written}
-    components["examples"] = {**components.get("examples", {}), **refusals.examples(merged)}
+    responses, examples = refusals.components(merged)
+    components["responses"] = {**responses, **written}
+    components["examples"] = {**components.get("examples", {}), **examples}
     problems += [merged.problem(place, f"{what} {FOLLOWS}") for place, what in openness.complete(completed)]
     return completed, problems
 
@@ -62,17 +63,13 @@ def _complete_path(
 
 def _complete_operation(operation: Operation, raw: dict[str, Any]) -> Iterator[Problem]:
     """Add to an operation, in `raw`, its codes, parameters, headers and error responses."""
-    for index, text in derivation.misplaced_codes(operation):
-        yield operation.problem(text, "x-errors", index)
-    for index, text in derivation.misplaced_parameters(operation):
-        yield operation.problem(text, "parameters", index)
+    yield from derivation.misplaced(operation)
     missing = [_reference("parameters", component) for component in derivation.missing_parameters(operation)]
     raw["x-errors"], raw["parameters"] = derivation.error_codes(operation), [*missing, *raw.get("parameters", ())]
     responses = raw.setdefault("responses", {})
     for status, response in responses.items():
         if "$ref" not in response:
-            names, excluded = derivation.headers(operation, status), derivation.excluded_headers(operation, status)
-            for text in _complete_response(response, names, excluded):
+            for text in _complete_response(response, derivation.headers(operation, status)):
                 yield operation.problem(text, "responses", status)
     for status, refusal in refusals.refusals(operation).items():
         responses.setdefault(status, _reference("responses", refusal.name))
@@ -82,14 +79,14 @@ def _complete_operation(operation: Operation, raw: dict[str, Any]) -> Iterator[P
     _sort(raw, _ORDER)
 
 
-def _complete_response(response: dict[str, Any], names: list[str], excluded: set[str]) -> Iterator[str]:
-    """Add the derived headers to a response, below its own."""
+def _complete_response(response: dict[str, Any], derived: Mapping[str, bool]) -> Iterator[str]:
+    """Add the derived headers to a response, below its own; a `Location` may be its own."""
     headers = response.setdefault("headers", {})
-    for name in sorted(headers.keys() & excluded):
-        yield f"its header {name} does not come with it"
-    for name in names:
-        if headers.setdefault(name, reference := _reference("headers", name)) is not reference:
-            yield f"its header {name} {FOLLOWS}"
+    for name, comes in derived.items():
+        if name in headers and (comes or name != "Location"):
+            yield f"its header {name} {FOLLOWS if comes else 'does not come with it'}"
+        elif comes:
+            headers[name] = _reference("headers", name)
     _sort(response, _RESPONSE_ORDER)
 
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tools.contract.document import Document, Operation
+from tools.contract.document import Document, Operation, Problem
 
 Condition = Callable[[Operation], bool]
 
@@ -106,17 +106,6 @@ def error_codes(operation: Operation) -> list[str]:
     return sorted(codes, key=lambda code: order.get(code, len(order)))
 
 
-def misplaced_codes(operation: Operation) -> Iterator[tuple[int, str]]:
-    """Yield index and problem of each code that a source lists although it follows, or cannot be answered."""
-    written = list(operation.raw.get("x-errors", ()))
-    derived = {*_derived_codes(operation), *cross_cutting(operation)}
-    for index, code in enumerate(written):
-        if code in derived or code in written[:index]:
-            yield index, f"its code {code} {FOLLOWS}"
-        elif code in CODES and not (code in ALSO_WRITTEN and ALSO_WRITTEN[code](operation)):
-            yield index, f"its code {code} cannot be answered"
-
-
 def missing_parameters(operation: Operation) -> Iterator[str]:
     """Yield the shared parameters that follow, but for those of which the operation has its own."""
     for component, applies in PARAMETERS.items():
@@ -125,14 +114,21 @@ def missing_parameters(operation: Operation) -> Iterator[str]:
             yield component
 
 
-def misplaced_parameters(operation: Operation) -> Iterator[tuple[int, str]]:
-    """Yield index and problem of each reference to a shared parameter that follows, or that a read does not take."""
+def misplaced(operation: Operation) -> Iterator[Problem]:
+    """Yield the codes and shared parameters that a source lists although they follow, or although none is possible."""
+    written = list(operation.raw.get("x-errors", ()))
+    derived = {*_derived_codes(operation), *cross_cutting(operation)}
+    for index, code in enumerate(written):
+        if code in derived or code in written[:index]:
+            yield operation.problem(f"its code {code} {FOLLOWS}", "x-errors", index)
+        elif code in CODES and not (code in ALSO_WRITTEN and ALSO_WRITTEN[code](operation)):
+            yield operation.problem(f"its code {code} cannot be answered", "x-errors", index)
     for index, parameter in enumerate(operation.raw.get("parameters", ())):
         component = parameter.get("$ref", "").rpartition("/")[2]
         if component in PARAMETERS and PARAMETERS[component](operation):
-            yield index, f"its parameter {component} {FOLLOWS}"
+            yield operation.problem(f"its parameter {component} {FOLLOWS}", "parameters", index)
         elif component == "IdempotencyKey":
-            yield index, "only writes take an IdempotencyKey"
+            yield operation.problem("only writes take an IdempotencyKey", "parameters", index)
 
 
 def cross_cutting(operation: Operation) -> set[str]:
@@ -141,14 +137,9 @@ def cross_cutting(operation: Operation) -> set[str]:
     return {code for code in listed if code not in APPLICABLE or APPLICABLE[code](operation)}
 
 
-def headers(operation: Operation, status: str) -> list[str]:
-    """Return the names of the derived headers of a response, in order."""
-    return [name for name, applies in _HEADERS.items() if applies(operation, status)]
-
-
-def excluded_headers(operation: Operation, status: str) -> set[str]:
-    """Return the names of the headers that the response cannot have."""
-    return {name for name, applies in _HEADERS.items() if name != "Location" and not applies(operation, status)}
+def headers(operation: Operation, status: str) -> dict[str, bool]:
+    """Return the derived headers, in order: name → whether it comes with a response."""
+    return {name: applies(operation, status) for name, applies in _HEADERS.items()}
 
 
 def path_parameters(document: Document, path: str) -> dict[str, str]:

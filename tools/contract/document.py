@@ -44,6 +44,12 @@ class Document:
             node = node[key]
         return node
 
+    def target(self, place: Place) -> Place:
+        """Return the place that a reference at `place` leads to, or `place`."""
+        while "$ref" in self.at(place):
+            place = tuple(self.at(place)["$ref"].removeprefix("#/").split("/"))
+        return place
+
     def position(self, place: Place) -> tuple[str, int]:
         """Return file and line of a place, or of its nearest ancestor."""
         found = [(*_deepest(node, place), name) for name, node in self.sources]
@@ -56,13 +62,10 @@ class Document:
 
     def has(self, reference: str) -> bool:
         """Return True if a reference exists inside the document."""
-        if not reference.startswith("#/"):
-            return False
         try:
-            self.at(tuple(part.replace("~1", "/").replace("~0", "~") for part in reference[2:].split("/")))
+            return reference.startswith("#/") and self.resolved({"$ref": reference}) is not None
         except (KeyError, TypeError):
             return False
-        return True
 
     def problem(self, place: Place, message: str) -> Problem:
         """Return a problem at a place, named after the operation that holds the place."""

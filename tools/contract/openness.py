@@ -15,6 +15,7 @@ from typing import Any
 
 from tools.contract.document import Document, Place
 
+FORM = "application/x-www-form-urlencoded"
 _CHILD = ("items", "additionalProperties", "not")
 _CHILDREN = ("allOf", "anyOf", "oneOf")
 _VALUES = re.compile(r"\s*(Only|One of)\s+`[^`]+`((,|\s+or)\s+`[^`]+`)*\.\s*$")
@@ -23,54 +24,47 @@ _VALUES = re.compile(r"\s*(Only|One of)\s+`[^`]+`((,|\s+or)\s+`[^`]+`)*\.\s*$")
 
 def answer_schemas(document: Document) -> dict[Place, Mapping[str, Any]]:
     """Return place → schema of every schema in an answer, references followed."""
-    found: dict[Place, Mapping[str, Any]] = {}
+    places = [
+        (*place, "schema")
+        for operation in document.operations()
+        for status in operation.responses
+        for part in ("content", "headers")
+        for place in _members(document, (*operation.place, "responses", status), part)
+    ]
+    return _reached(document, [place for place in places if "schema" in document.at(place[:-1])])
+
+
+def request_schemas(document: Document, *, forms: bool = True) -> dict[Place, Mapping[str, Any]]:
+    """Return place → schema of every schema that a client sends, references followed.
+
+    Payloads of webhooks are left out, and on demand bodies that may be forms.
+    """
+    places: list[Place] = []
     for operation in document.operations():
-        for status, response in operation.responses.items():
-            place = _target(document, (*operation.place, "responses", status))
-            for part in ("content", "headers"):
-                for name in response.get(part, {}):
-                    owner = _target(document, (*place, part, name))
-                    found.update(_below(document, (*owner, "schema"), found))
-    return found
+        places += [(*document.target(place), "schema") for place, _ in operation.parameters]
+        if operation.body is not None and not operation.is_webhook and (forms or FORM not in operation.body["content"]):
+            bodies = _members(document, (*operation.place, "requestBody"), "content")
+            places += [(*place, "schema") for place in bodies]
+    return _reached(document, [place for place in places if "schema" in document.at(place[:-1])])
 
 
-def request_schemas(document: Document) -> dict[Place, Mapping[str, Any]]:
-    """Return place → schema of every schema that a client sends, references followed; payloads of webhooks excepted."""
+def _members(document: Document, place: Place, key: str) -> list[Place]:
+    """Return the places of the members of `key` at a place, references followed."""
+    owner = document.target(place)
+    return [document.target((*owner, key, name)) for name in document.at(owner).get(key, ())]
+
+
+def _reached(document: Document, todo: list[Place]) -> dict[Place, Mapping[str, Any]]:
+    """Return place → schema of the schemas at places and of those inside them."""
     found: dict[Place, Mapping[str, Any]] = {}
-    for operation in document.operations():
-        places = [(*_target(document, place), "schema") for place, _ in operation.parameters]
-        if operation.body is not None and not operation.is_webhook:
-            body = _target(document, (*operation.place, "requestBody"))
-            places += [(*body, "content", media_type, "schema") for media_type in operation.body.get("content", {})]
-        for place in places:
-            found.update(_below(document, place, found))
-    return found
-
-
-def _target(document: Document, place: Place) -> Place:
-    """Return the place that a reference at `place` leads to, or `place`."""
-    while "$ref" in document.at(place):
-        place = tuple(document.at(place)["$ref"].removeprefix("#/").split("/"))
-    return place
-
-
-def _below(document: Document, place: Place, known: Mapping[Place, Any]) -> Iterator[tuple[Place, Mapping[str, Any]]]:
-    """Yield the schema at a place and those inside it, each once; those that are known are left out."""
-    seen = set(known)
-    todo = [place]
     while todo:
-        owner = todo.pop()
-        if "schema" in owner[-1:] and "schema" not in document.at(owner[:-1]):
-            continue
-        here = _target(document, owner)
-        if here in seen:
-            continue
-        seen.add(here)
-        schema = document.at(here)
-        yield here, schema
-        todo += [(*here, "properties", name) for name in schema.get("properties", {})]
-        todo += [(*here, key) for key in _CHILD if isinstance(schema.get(key), dict)]
-        todo += [(*here, key, index) for key in _CHILDREN for index in range(len(schema.get(key, ())))]
+        place = document.target(todo.pop())
+        if place not in found:
+            found[place] = schema = document.at(place)
+            todo += [(*place, "properties", name) for name in schema.get("properties", {})]
+            todo += [(*place, key) for key in _CHILD if isinstance(schema.get(key), dict)]
+            todo += [(*place, key, index) for key in _CHILDREN for index in range(len(schema.get(key, ())))]
+    return found
 
 
 def complete(document: Document) -> Iterator[tuple[Place, str]]:

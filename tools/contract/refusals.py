@@ -12,6 +12,7 @@ from typing import Any
 
 from tools.contract import derivation
 from tools.contract.document import Document, Operation
+from tools.contract.vocabulary import pascal_case
 
 DESCRIPTIONS = {
     "400": "The request is malformed: its JSON, its content type, or a parameter.",
@@ -77,7 +78,7 @@ class Refusal:
             if codes <= left:
                 parts.append(name)
                 left -= codes
-        parts += [_camel(code) for code in self.codes if code in left]
+        parts += [pascal_case(code) for code in self.codes if code in left]
         uncounted = "" if self.counted or self.status in _UNCOUNTED else "WithoutCredential"
         return f"{'Compat' if self.classic else ''}{'Or'.join(parts)}{uncounted}"
 
@@ -113,26 +114,22 @@ def refusals(operation: Operation) -> dict[str, Refusal]:
     }
 
 
-def responses(document: Document) -> dict[str, dict[str, Any]]:
-    """Return the shared error responses of all operations by their names."""
-    used = {refusal for operation in document.operations() for refusal in _used(operation)}
+def components(document: Document) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the error responses of all operations that are not written by hand, and their examples, by their names."""
+    used = {
+        refusal
+        for operation in document.operations()
+        for status, refusal in refusals(operation).items()
+        if status not in operation.responses
+    }
     ordered = sorted(used, key=lambda refusal: (refusal.classic, refusal.status, refusal.name))
-    return {refusal.name: _response(document, refusal) for refusal in ordered}
-
-
-def examples(document: Document) -> dict[str, dict[str, Any]]:
-    """Return the examples of all codes that operations can answer, by their names."""
-    used = {refusal for operation in document.operations() for refusal in _used(operation)}
     wanted = {_example_name(refusal, code): (refusal, code) for refusal in used for code in refusal.codes}
     order = {code: rank for rank, code in enumerate(document.catalogue)}
     names = sorted(wanted, key=lambda name: (wanted[name][0].classic, order[wanted[name][1]], name))
-    return {name: _example(document, *wanted[name]) for name in names}
-
-
-def _used(operation: Operation) -> Iterator[Refusal]:
-    """Yield the error responses of an operation that are not written by hand."""
-    written = operation.raw.get("responses", {})
-    yield from (refusal for status, refusal in refusals(operation).items() if status not in written)
+    return (
+        {refusal.name: _response(document, refusal) for refusal in ordered},
+        {name: _example(document, *wanted[name]) for name in names},
+    )
 
 
 def _response(document: Document, refusal: Refusal) -> dict[str, Any]:
@@ -154,7 +151,7 @@ def _response(document: Document, refusal: Refusal) -> dict[str, Any]:
 
 def _example_name(refusal: Refusal, code: str) -> str:
     in_body = "InBody" if (refusal.status, code) == ("422", "invalid_parameter") else ""
-    return f"{'Compat' if refusal.classic else ''}Error{_camel(code)}{in_body}"
+    return f"{'Compat' if refusal.classic else ''}Error{pascal_case(code)}{in_body}"
 
 
 def _example(document: Document, refusal: Refusal, code: str) -> dict[str, Any]:
@@ -172,7 +169,3 @@ def _example(document: Document, refusal: Refusal, code: str) -> dict[str, Any]:
     details = {"details": example["details"]} if "details" in example else {}
     rest = {"docsUrl": f"{_DOCS_URL}#{code}", "requestId": _REQUEST_ID}
     return {"summary": code, "value": {"error": {**error, **details, **rest}}}
-
-
-def _camel(code: str) -> str:
-    return "".join(word.capitalize() for word in code.split("_"))

@@ -30,78 +30,63 @@ def file_of_tag(tag: str) -> str:
 
 def merge(texts: Mapping[str, bytes]) -> tuple[Document, list[Problem], list[Problem]]:
     """Return the contract that the files give, not completed, what keeps it from being made, and what else is wrong."""
-    read: dict[str, tuple[dict[str, Any], yaml.Node]] = {}
-    problems: list[Problem] = []
+    files: dict[str, Document] = {}
+    blocking: list[Problem] = []
     for name, text in {SHARED: b"", **texts}.items():
+        file = f"{FOLDER}/{name}"
         try:
-            read[name] = parse_yaml(text), cast("yaml.Node", yaml.compose(text, yaml.CSafeLoader))
+            files[name] = Document(parse_yaml(text), [(file, cast("yaml.Node", yaml.compose(text, yaml.CSafeLoader)))])
         except ContractError as error:
-            problems.append(Problem(f"{FOLDER}/{name}", 1, "document", " ".join(str(error).split())))
-    if problems:
-        return Document({}), problems, []
-    merge = _Merge(read)
-    return merge.document, [*merge.blocking()], [*merge.foreign()]
+            blocking.append(Problem(file, 1, "document", " ".join(str(error).split())))
+    if blocking:
+        return Document({}), blocking, []
+    shared = files[SHARED].root
+    tags = {file_of_tag(tag["name"]): str(tag["name"]) for tag in shared.get("tags", ())}
+    head = {key: value for key, value in shared.items() if not key.startswith("x-") and key != "components"}
+    root: dict[str, Any] = {**head, "paths": {}, **shared, "components": {}}
+    owners: dict[Place, str] = {}
+    """Place of a component or of a part of a path → the file that has it."""
+    for name in [SHARED, *(name for name in tags if name in files)]:
+        for place, value in _parts(files[name].root, tags.get(name, "")):
+            if place in owners:
+                blocking.append(files[name].problem(place, f"stands in {owners[place]} already"))
+            owners[place] = name
+            root[place[0]].setdefault(place[1], {})[place[2]] = value
+    document = Document(root, [source for file in files.values() for source in file.sources])
+    references = [
+        (place, str(value))
+        for place, value in document.nodes()
+        if place[-1:] == ("$ref",) and not inside_example(place)
+    ]
+    blocking += [problem for name in files for problem in _misplaced(name, files[name], tags)]
+    blocking += [document.problem(at, f"{text} does not exist") for at, text in references if not document.has(text)]
+    return document, blocking, [*_foreign(document, references, owners)]
 
 
-class _Merge:
-    def __init__(self, read: Mapping[str, tuple[dict[str, Any], yaml.Node]]) -> None:
-        shared = read[SHARED][0]
-        self._read = read
-        self._tags = {file_of_tag(tag["name"]): str(tag["name"]) for tag in shared.get("tags", ())}
-        self._owners: dict[Place, str] = {}
-        """Place of a component or of a part of a path → the file that has it."""
-        self._twice: list[Problem] = []
-        head = {key: value for key, value in shared.items() if not key.startswith("x-") and key != "components"}
-        self._root = {**head, "paths": {}, **shared, "components": {}}
-        self.document = Document(self._root, [(f"{FOLDER}/{name}", node) for name, (_, node) in read.items()])
-        for name in [SHARED, *(name for name in self._tags if name in read)]:
-            self._add(name)
+def _parts(content: Mapping[str, Any], tag: str) -> Iterator[tuple[tuple[str, str, str], Any]]:
+    """Yield the components and the parts of paths of a file, each with its place."""
+    for kind, components in content.get("components", {}).items():
+        for component, value in components.items():
+            yield ("components", kind, component), value
+    for path, item in content.get("paths", {}).items():
+        for key, value in item.items():
+            yield ("paths", path, key), {**value, "tags": [tag]} if key in METHODS else value
 
-    def _add(self, name: str) -> None:
-        """Add paths and components of a file."""
-        content = self._read[name][0]
-        for kind, components in content.get("components", {}).items():
-            for component, value in components.items():
-                self._put(name, ("components", kind, component), value)
-        for path, item in content.get("paths", {}).items():
-            for key, value in item.items():
-                tagged = {**value, "tags": [self._tags.get(name, "")]} if key in METHODS else value
-                self._put(name, ("paths", path, key), tagged)
 
-    def _put(self, name: str, place: tuple[str, str, str], value: Any) -> None:
-        if place in self._owners:
-            self._twice.append(self._problem(name, place, f"stands in {self._owners[place]} already"))
-        self._owners[place] = name
-        self._root[place[0]].setdefault(place[1], {})[place[2]] = value
+def _misplaced(name: str, file: Document, tags: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield what a file must not have."""
+    if name not in {SHARED, *tags}:
+        yield file.problem((), f"belongs to none of the tags in {SHARED}")
+    for key in file.root.keys() & {"paths"} if name == SHARED else file.root.keys() - _OF_TAGS:
+        yield file.problem((key,), f"{key} stands in {'files of tags' if name == SHARED else SHARED}")
+    for operation in file.operations():
+        if "tags" in operation.raw:
+            yield operation.problem("its tag follows from its file", "tags")
 
-    def _problem(self, name: str, place: Place, message: str) -> Problem:
-        content, node = self._read[name]
-        return Document(content, [(f"{FOLDER}/{name}", node)]).problem(place, message)
 
-    def blocking(self) -> Iterator[Problem]:
-        """Yield the files, places and references that are wrong."""
-        yield from self._twice
-        for name, (content, _) in self._read.items():
-            if name not in {SHARED, *self._tags}:
-                yield self._problem(name, (), f"belongs to none of the tags in {SHARED}")
-            for key in content.keys() & {"paths"} if name == SHARED else content.keys() - _OF_TAGS:
-                yield self._problem(name, (key,), f"{key} stands in {'files of tags' if name == SHARED else SHARED}")
-            for path, item in content.get("paths", {}).items():
-                for method in METHODS:
-                    if "tags" in item.get(method, ()):
-                        yield self._problem(name, ("paths", path, method, "tags"), "its tag follows from its file")
-        for place, reference in self._references():
-            if not self.document.has(reference):
-                yield self.document.problem(place, f"{reference} does not exist")
-
-    def foreign(self) -> Iterator[Problem]:
-        """Yield the references to what stands in the file of another tag."""
-        for place, reference in self._references():
-            owner = self._owners.get(tuple(reference.removeprefix("#/").split("/")[:3]), SHARED)
-            if owner not in {SHARED, self._owners.get(place[:3])}:
-                yield self.document.problem(place, f"{reference} stands in {owner}: move it to {SHARED}")
-
-    def _references(self) -> Iterator[tuple[Place, str]]:
-        for place, value in self.document.nodes():
-            if place[-1:] == ("$ref",) and not inside_example(place):
-                yield place, str(value)
+def _foreign(document: Document, references: list[tuple[Place, str]], owners: Mapping[Place, str]) -> Iterator[Problem]:
+    """Yield the references to what stands in the file of another tag."""
+    for place, reference in references:
+        owner = owners.get(tuple(reference.removeprefix("#/").split("/")[:3]), SHARED)
+        if owner not in {SHARED, owners.get(place[:3])}:
+            yield document.problem(place, f"{reference} stands in {owner}: move it to {SHARED}")

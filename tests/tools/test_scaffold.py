@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 import shutil
 import subprocess
 import sys
@@ -9,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from schemas.contract import Contract, load_contract, parse_contract
+from schemas.contract import Operation, load_contract, parse_contract
 from tools.contract import lint
 from tools.contract.sources import FOLDER, SHARED
-from tools.scaffold import ROOT, Choices, ScaffoldError, scaffold
+from tools.scaffold import ROOT, ScaffoldError, scaffold
 from tools.scaffold.__main__ import main
-from tools.scaffold.files import write_all
 from tools.scaffold.skeleton import derive_operation_id
 
 OPERATIONS = load_contract().operations
 COMMENT = "/v1/freezes/{freezeId}/comment"
+HANDLER = "def comment_freeze(): ...\n"
 
 
 @pytest.fixture
@@ -48,7 +49,14 @@ def files_below(root: Path) -> dict[Path, bytes]:
 
 def scaffold_existing(operation_id: str, root: Path, service: str | None = None) -> list[Path]:
     operation = OPERATIONS[operation_id]
-    return scaffold(operation.method, operation.path, Choices(service=service), root=root)
+    return scaffold(operation.method, operation.path, service=service, root=root)
+
+
+def assert_refused(root: Path, route: str, message: str, **choices: str) -> None:
+    before = files_below(root)
+    with pytest.raises(ScaffoldError, match=re.escape(message)):
+        scaffold(*route.split(), **choices, root=root)
+    assert files_below(root) == before
 
 
 def definitions(path: Path) -> list[str]:
@@ -62,8 +70,12 @@ def signature(path: Path, name: str) -> str:
     return f"{ast.unparse(found.args)} -> {ast.unparse(found.returns or ast.Constant(None))}"
 
 
-def contract_of(root: Path) -> Contract:
-    return parse_contract((root / "openapi.yaml").read_bytes())
+def scaffolded(root: Path, route: str, **choices: str) -> Operation:
+    """Scaffold an operation, and return it as the contract has it."""
+    method, path = route.split()
+    scaffold(method, path, **choices, root=root)
+    operations = parse_contract((root / "openapi.yaml").read_bytes()).operations.values()
+    return next(one for one in operations if (one.method, one.path) == (method, path))
 
 
 class TestSkeleton:
@@ -76,7 +88,7 @@ class TestSkeleton:
             "services/freezes/comment.py",
             "tests/handlers/test_freezes.py",
         ]
-        operation = contract_of(small_root).operations["comment_freeze"]
+        operation = parse_contract((small_root / "openapi.yaml").read_bytes()).operations["comment_freeze"]
         assert (operation.tag, operation.effect, operation.least_role) == ("Freezes", "write", "member")
         assert operation.security == ({"ApiKey": ["freeze:write"]}, {"Session": []})
         assert {"freeze_not_found", "idempotency_key_reuse", "validation_failed"} <= operation.error_codes
@@ -100,29 +112,25 @@ class TestSkeleton:
         assert all(line in remaining for line in before)
 
     def test_creation_links_to_the_operation_that_reads_the_object(self, small_root: Path) -> None:
-        scaffold("POST", "/v1/freezes/{freezeId}/remarks", root=small_root)
-        assert contract_of(small_root).operations["create_remark"].success.location is None
+        assert scaffolded(small_root, "POST /v1/freezes/{freezeId}/remarks").success.location is None
         scaffold("GET", "/v1/freezes/{freezeId}/notes/{freezeId}", root=small_root)
-        scaffold("POST", "/v1/freezes/{freezeId}/notes", root=small_root)
-        success = contract_of(small_root).operations["create_note"].success
+        success = scaffolded(small_root, "POST /v1/freezes/{freezeId}/notes").success
         assert (success.status, success.schema) == (201, {"$ref": "#/components/schemas/Note"})
         assert success.location == ("/v1/freezes/{freezeId}/notes/{freezeId}", {"freezeId": "$response.body#/id"})
 
     def test_list_takes_limit_and_cursor(self, small_root: Path) -> None:
-        scaffold("GET", "/v1/freezes/{freezeId}/comments", root=small_root)
-        operation = contract_of(small_root).operations["list_comments"]
+        operation = scaffolded(small_root, "GET /v1/freezes/{freezeId}/comments")
         assert [one.name for one in operation.parameters] == ["freezeId", "limit", "cursor"]
         assert "invalid_cursor" in operation.error_codes
 
     def test_second_method_is_added_to_its_path(self, small_root: Path) -> None:
-        scaffold("DELETE", "/v1/freezes/{freezeId}", root=small_root)
-        operation = contract_of(small_root).operations["delete_freeze"]
-        assert (operation.path, operation.success.status) == ("/v1/freezes/{freezeId}", 204)
+        operation = scaffolded(small_root, "DELETE /v1/freezes/{freezeId}")
+        assert (operation.id, operation.success.status) == ("delete_freeze", 204)
 
     def test_chosen_name_and_tag_replace_derived_values(self, small_root: Path) -> None:
-        scaffold("POST", "/v1/remarks", Choices("add_remark", "Freezes", "freezes"), root=small_root)
-        operation = contract_of(small_root).operations["add_remark"]
-        assert (operation.path, operation.tag) == ("/v1/remarks", "Freezes")
+        choices = {"name": "add_remark", "tag": "Freezes", "service": "freezes"}
+        operation = scaffolded(small_root, "POST /v1/remarks", **choices)
+        assert (operation.id, operation.tag) == ("add_remark", "Freezes")
 
     @pytest.mark.parametrize(
         ("route", "expected"),
@@ -227,69 +235,44 @@ class TestCode:
 
 class TestRefusals:
     @pytest.mark.parametrize(
-        ("method", "path", "choices", "message"),
+        ("route", "choices", "message"),
         [
-            ("LOOK", COMMENT, Choices(), "LOOK is not a method of an operation"),
-            ("POST", "v1/freezes", Choices(), "v1/freezes is not a path such as"),
-            ("POST", "/v1/freezes/", Choices(), "/v1/freezes/ is not a path such as"),
-            ("POST", "/{freezeId}", Choices(), "is not a path such as"),
-            ("POST", "/v1/freezes/{kettleId}/boil", Choices(), "has no path parameter kettleId; add it first"),
-            ("POST", "/v1/kettles", Choices(), "no path begins like /v1/kettles; choose a tag with --tag"),
-            ("POST", "/v1/kettles", Choices(tag="Kettles"), "the contract has no tag Kettles; it has Freezes"),
-            ("POST", COMMENT, Choices("get_freeze"), "is called get_freeze; choose another name with --id"),
-            ("POST", COMMENT, Choices("liftFreeze"), "the operationId liftFreeze is not snake_case"),
-            ("POST", COMMENT, Choices(service="kettles"), "services/kettles is not a package"),
-            (
-                "POST",
-                "/v1/freezes",
-                Choices("start_freeze"),
-                "the contract has this operation already, as create_freeze",
-            ),
+            (f"LOOK {COMMENT}", {}, "LOOK is not a method of an operation"),
+            ("POST v1/freezes", {}, "v1/freezes is not a path such as"),
+            ("POST /v1/freezes/", {}, "/v1/freezes/ is not a path such as"),
+            ("POST /{freezeId}", {}, "is not a path such as"),
+            ("POST /v1/freezes/{kettleId}/boil", {}, "has no path parameter kettleId; add it first"),
+            ("POST /v1/kettles", {}, "no path begins like /v1/kettles; choose a tag with --tag"),
+            ("POST /v1/kettles", {"tag": "Kettles"}, "the contract has no tag Kettles; it has Freezes"),
+            (f"POST {COMMENT}", {"name": "get_freeze"}, "is called get_freeze; choose another name with --id"),
+            (f"POST {COMMENT}", {"name": "liftFreeze"}, "the operationId liftFreeze is not snake_case"),
+            (f"POST {COMMENT}", {"service": "kettles"}, "services/kettles is not a package"),
+            ("POST /v1/freezes", {"name": "start_freeze"}, "the contract has this operation already, as create_freeze"),
         ],
     )
     def test_nothing_is_written_when_the_request_is_wrong(
-        self, method: str, path: str, choices: Choices, message: str, small_root: Path
+        self, route: str, choices: dict[str, str], message: str, small_root: Path
     ) -> None:
-        before = files_below(small_root)
-        with pytest.raises(ScaffoldError, match=message.replace("{", r"\{")):
-            scaffold(method, path, choices, root=small_root)
-        assert files_below(small_root) == before
+        assert_refused(small_root, route, message, **choices)
 
     @pytest.mark.parametrize(
         ("file", "text", "message"),
         [
-            ("handlers/freezes.py", "def comment_freeze(): ...\n", "has a handler already, in handlers/freezes.py"),
+            ("handlers/freezes.py", HANDLER, "has a handler already, in handlers/freezes.py"),
             ("handlers/freezes.py", "def broken(:\n", "handlers/freezes.py cannot be read"),
-            ("services/freezes/comment.py", "def comment_freeze(): ...\n", "has a service function already"),
+            ("services/freezes/comment.py", HANDLER, "has a service function already"),
             ("services/freezes/comment.py", "def broken(:\n", "comment.py cannot be read"),
-            (
-                "tests/handlers/freezes/test_list_freezes.py",
-                "class TestCommentFreeze: ...\n",
-                "has a test class already",
-            ),
-            ("tests/handlers/freezes/test_list_freezes.py", "def broken(:\n", "test_list_freezes.py cannot be read"),
+            ("tests/handlers/freezes/test_any.py", "class TestCommentFreeze: ...\n", "has a test class already"),
+            ("tests/handlers/freezes/test_any.py", "def broken(:\n", "test_any.py cannot be read"),
             ("contract/freezes.yaml", "paths: [\n", "the contract cannot be read: contract/freezes.yaml:1: not YAML"),
         ],
     )
     def test_nothing_is_written_when_a_file_is_in_the_way(
         self, file: str, text: str, message: str, small_root: Path
     ) -> None:
-        path = small_root / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        before = files_below(small_root)
-        with pytest.raises(ScaffoldError, match=message):
-            scaffold("POST", COMMENT, root=small_root)
-        assert files_below(small_root) == before
-
-    def test_written_files_are_restored_when_a_later_one_fails(self, tmp_path: Path) -> None:
-        (tmp_path / "old.py").write_text("old\n")
-        (tmp_path / "file").touch()
-        texts = {"old.py": "new\n", "made/deep/new.py": "new\n", "file/below.py": "new\n"}
-        with pytest.raises(ScaffoldError, match="nothing was written"):
-            write_all({tmp_path / name: text for name, text in texts.items()})
-        assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["file", "old.py"]
-        assert (tmp_path / "old.py").read_text() == "old\n"
+        (small_root / file).parent.mkdir(parents=True, exist_ok=True)
+        (small_root / file).write_text(text)
+        assert_refused(small_root, f"POST {COMMENT}", message)
 
     def test_command_prints_the_reason_and_fails(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["GET", "/v1/freezes/{freezeId}"]) == 1

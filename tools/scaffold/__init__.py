@@ -6,8 +6,6 @@ the contract already has gets its code only. What is written fails until it is f
 skeleton lacks, the stub raises, the test expects success.
 """
 
-import ast
-from dataclasses import dataclass
 from functools import lru_cache
 from keyword import iskeyword
 from pathlib import Path
@@ -15,12 +13,13 @@ from pathlib import Path
 from schemas.contract import Contract, ContractError, Operation, build_contract
 from tools.contract import OUTPUT, Built, build, read_sources
 from tools.contract.sources import FOLDER
+from tools.contract.vocabulary import pascal_case
 from tools.scaffold import files
 from tools.scaffold.code import Source
 from tools.scaffold.files import ScaffoldError
 from tools.scaffold.skeleton import add_skeleton
 
-__all__ = ["ROOT", "Choices", "ScaffoldError", "scaffold"]
+__all__ = ["ROOT", "ScaffoldError", "scaffold"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 _EVERYDAY_IMPORTS = """\
@@ -33,35 +32,35 @@ from services.core.unit_of_work import UnitOfWork
 _TEST_IMPORTS = "from tests.handlers.callers import Tenant\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """Names that replace derived ones."""
+def scaffold(
+    method: str,
+    path: str,
+    *,
+    name: str | None = None,
+    tag: str | None = None,
+    service: str | None = None,
+    root: Path = ROOT,
+) -> list[Path]:
+    """Write the beginning of an operation below `root` and return the changed files; raise ScaffoldError on failure.
 
-    operation_id: str | None = None
-    tag: str | None = None
-    service: str | None = None
-    """The package of `services/` that holds the stub."""
-
-
-def scaffold(method: str, path: str, choices: Choices | None = None, *, root: Path = ROOT) -> list[Path]:
-    """Write the beginning of an operation below `root` and return the changed files; raise ScaffoldError on failure."""
-    choices = choices or Choices()
+    The names replace derived ones; `service` is the package of `services/` that holds the stub.
+    """
     sources = read_sources(root)
     built, contract = _made(tuple(sources.items()))
     texts: dict[Path, str] = {}
     operation = _find(contract, method, path)
     if operation is None:
-        name, text = add_skeleton(
-            built.document, sources, method.lower(), path, name=choices.operation_id, tag=choices.tag
-        )
-        built, contract = _made(tuple({**sources, name: text.encode()}.items()))
-        texts = {root / FOLDER / name: text, root / OUTPUT: built.text.decode()}
+        file, text = add_skeleton(built.document, sources, method.lower(), path, name=name, tag=tag)
+        built, contract = _made(tuple({**sources, file: text.encode()}.items()))
+        texts = {root / FOLDER / file: text, root / OUTPUT: built.text.decode()}
         operation = _find(contract, method, path)
         assert operation is not None
-    elif choices.operation_id or choices.tag:
+    elif name or tag:
         raise ScaffoldError(f"the contract has this operation already, as {operation.id} of the tag {operation.tag}")
-    texts |= _code(root, contract, operation, choices.service)
-    files.write_all(texts)
+    texts |= _code(root, contract, operation, service)
+    for file_path, text in texts.items():
+        file_path.parent.mkdir(parents=True, exist_ok=True)
+        file_path.write_text(text)
     return list(texts)
 
 
@@ -85,49 +84,43 @@ def _find(contract: Contract, method: str, path: str) -> Operation | None:
 
 def _code(root: Path, contract: Contract, operation: Operation, service: str | None) -> dict[Path, str]:
     handlers = root / "handlers" / f"{operation.module}.py"
-    tests = _tests(root, operation)
-    defined = files.definitions(handlers)
-    if operation.id in defined:
-        raise ScaffoldError(f"{operation.id} has a handler already, in {handlers.relative_to(root)}")
-    test_class = "Test" + "".join(word.capitalize() for word in operation.id.split("_"))
-    for present in sorted((root / "tests" / "handlers").rglob("test_*.py")):
-        if test_class in files.definitions(present):
-            raise ScaffoldError(f"{operation.id} has a test class already, in {present.relative_to(root)}")
+    tests = root / "tests" / "handlers" / f"test_{operation.module}.py"
+    if (folder := tests.with_name(operation.module)).is_dir():
+        tests = folder / f"test_{operation.id}.py"
     package = service or _package(handlers, operation)
     directory = root / "services" / package
     if not directory.is_dir():
         raise ScaffoldError(f"services/{package} is not a package; choose one with --service")
     module = _noun(operation)
     stub = directory / f"{module}.py"
-    if operation.id in files.definitions(stub):
-        raise ScaffoldError(f"{operation.id} has a service function already, in {stub.relative_to(root)}")
-    taken = defined | set(contract.operations) | files.imported_names(handlers)
-    known = f"services.{package}" in files.imported_from(handlers, module)
+    test_class = f"Test{pascal_case(operation.id)}"
+    written = [("handler", handlers, operation.id), ("service function", stub, operation.id)]
+    written += [("test class", each, test_class) for each in sorted((root / "tests/handlers").rglob("test_*.py"))]
+    for what, file, name in written:
+        if name in files.definitions(file):
+            raise ScaffoldError(f"{operation.id} has a {what} already, in {file.relative_to(root)}")
+    imported = files.imports(handlers)
+    taken = {*files.definitions(handlers), *contract.operations, *(bound for _, _, bound in imported)}
+    known = (f"services.{package}", module, module) in imported
     alias = module if known or module not in taken else f"{module}_service"
     source = Source(contract, operation, alias)
+    handler, function = source.functions()
     renamed = "" if alias == module else f" as {alias}"
     title = f'"""Operations of the tag {operation.tag}."""\n'
-    return {
-        handlers: files.extended(
-            handlers, title, f"from services.{package} import {module}{renamed}\n{_EVERYDAY_IMPORTS}", source.handler()
-        ),
-        stub: files.extended(stub, f'"""{source.summary}."""\n', _EVERYDAY_IMPORTS, source.stub()),
+    imports = f"from services.{package} import {module}{renamed}\n{_EVERYDAY_IMPORTS}"
+    texts = {
+        handlers: files.extended(handlers, title, imports, handler),
+        stub: files.extended(stub, f'"""{source.summary}."""\n', _EVERYDAY_IMPORTS, function),
         tests: files.extended(tests, title, _TEST_IMPORTS, source.test_class(test_class)),
     }
+    return files.formatted(texts)
 
 
 def _package(handlers: Path, operation: Operation) -> str:
     """Return the package that the handlers of the tag use most, or the one that is called like the tag."""
-    if not handlers.exists():
-        return operation.module
-    used = [
-        node.module.split(".")[1]
-        for node in files.parsed(handlers).body
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("services.")
-        for _ in node.names
-    ]
-    candidates = [package for package in used if package != "core"]
-    return max(candidates, key=candidates.count, default=operation.module)
+    used = [module.split(".") for module, _, _ in files.imports(handlers)]
+    packages = [parts[1] for parts in used if parts[0] == "services" and parts[1:2] not in ([], ["core"])]
+    return max(packages, key=packages.count, default=operation.module)
 
 
 def _noun(operation: Operation) -> str:
@@ -135,11 +128,3 @@ def _noun(operation: Operation) -> str:
     names = [part for part in operation.path.split("/") if part and not part.startswith("{")]
     name = names[-1].replace("-", "_").replace(".", "_")
     return operation.id if iskeyword(name) else name
-
-
-def _tests(root: Path, operation: Operation) -> Path:
-    """Return the file of the test class: one of its own where the tests of the tag have a directory."""
-    directory = root / "tests" / "handlers" / operation.module
-    if directory.is_dir():
-        return directory / f"test_{operation.id}.py"
-    return directory.with_name(f"test_{operation.module}.py")

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from tools.contract import lint
-from tools.scaffold import ROOT, Choices, ScaffoldError, scaffold
+from tools.scaffold import ROOT, ScaffoldError, scaffold
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--service", help="the package of services/, instead of the one that the tag's handlers use")
     options = parser.parse_args(arguments)
     try:
-        files = scaffold(options.method, options.path, Choices(options.id, options.tag, options.service))
+        files = scaffold(options.method, options.path, name=options.id, tag=options.tag, service=options.service)
     except ScaffoldError as error:
         print(error, file=sys.stderr)
         return 1

@@ -29,17 +29,20 @@ class Source:
         """The operation's summary, without a full stop."""
         return str(self._raw["summary"]).rstrip(".")
 
-    def handler(self) -> str:
-        """Return the handler: a function of the operation's name that calls the stub."""
-        arguments = self._signature()
-        switches = [name for name, kind in arguments if kind == "bool"]
+    def functions(self) -> tuple[str, str]:
+        """Return the handler, a function of the operation's name, and the service function that it calls, a stub."""
+        is_async = not self.operation.security and self.operation.effect == "read"  # it needs no transaction
+        first = ("context", "ReadContext") if is_async else ("uow", "UnitOfWork")
+        others = sorted(self._arguments(), key=lambda pair: (pair[0].startswith("**"), pair[1] == "bool"))
+        arguments = [first, *others]
+        switches = [name for name, kind in arguments if kind == "bool"]  # ruff accepts them as keyword-only
+        signature = ", ".join(f"{'*, ' if [name] == switches[:1] else ''}{name}: {kind}" for name, kind in arguments)
         given = ", ".join(f"{name}={name}" if name in switches else name for name, _ in arguments)
-        call = f"{'await ' if self._is_async else ''}{self.service}.{self.operation.id}({given})"
-        return f"{self._definition(arguments)}    {'' if self._result() == 'None' else 'return '}{call}\n"
-
-    def stub(self) -> str:
-        """Return the service function that the handler calls."""
-        return f"{self._definition(self._signature())}    raise NotImplementedError\n"
+        begin, wait = ("async ", "await ") if is_async else ("", "")
+        head = f'{begin}def {self.operation.id}({signature}) -> {self._result()}:\n    """{self.summary}."""\n'
+        give = "" if self._result() == "None" else "return "
+        call = f"{give}{wait}{self.service}.{self.operation.id}({given})"
+        return f"{head}    {call}\n", f"{head}    raise NotImplementedError\n"
 
     def test_class(self, name: str) -> str:
         """Return the test class: that the operation succeeds."""
@@ -50,22 +53,6 @@ class Source:
             f"        answer = {self._caller()}.{self._call()}\n"
             f"        assert answer.status_code == {operation.success.status}, answer.text\n"
         )
-
-    @property
-    def _is_async(self) -> bool:
-        """True if it needs no transaction: a read that takes no credential."""
-        return not self.operation.security and self.operation.effect == "read"
-
-    def _signature(self) -> list[tuple[str, str]]:
-        """Return name and type of each argument, keyword-only ones last but for `**filters`."""
-        first = ("context", "ReadContext") if self._is_async else ("uow", "UnitOfWork")
-        return [first, *sorted(self._arguments(), key=lambda pair: (pair[0].startswith("**"), pair[1] == "bool"))]
-
-    def _definition(self, arguments: list[tuple[str, str]]) -> str:
-        switches = [name for name, kind in arguments if kind == "bool"]  # ruff accepts them as keyword-only
-        signature = ", ".join(f"{'*, ' if [name] == switches[:1] else ''}{name}: {kind}" for name, kind in arguments)
-        head = "async def" if self._is_async else "def"
-        return f'{head} {self.operation.id}({signature}) -> {self._result()}:\n    """{self.summary}."""\n'
 
     @property
     def _raw(self) -> Node:

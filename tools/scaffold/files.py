@@ -1,10 +1,11 @@
-"""Python files: read, extended in memory, and written together or not at all."""
+"""Python files: read, and extended in memory."""
 
 import ast
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 _CONFIGURATION = Path(__file__).resolve().parent.parent.parent / "pyproject.toml"
 MAX_LINE_LENGTH = 120
@@ -29,64 +30,43 @@ def definitions(path: Path) -> set[str]:
     return {node.name for node in parsed(path).body if isinstance(node, kinds)}
 
 
-def imported_names(path: Path) -> set[str]:
-    """Return the names that the imports of a file bind."""
-    imports = (node for node in parsed(path).body if isinstance(node, ast.Import | ast.ImportFrom))
-    return {(name.asname or name.name).partition(".")[0] for node in imports for name in node.names}
-
-
-def imported_from(path: Path, name: str) -> set[str]:
-    """Return the modules from which a file imports a name under that name."""
-    return {
-        node.module
+def imports(path: Path) -> list[tuple[str, str, str]]:
+    """Return what a file imports: module, name, and the name that it has in the file."""
+    return [
+        (getattr(node, "module", None) or "", name.name, (name.asname or name.name).partition(".")[0])
         for node in parsed(path).body
-        if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
-        if alias.name == name and alias.asname in {None, name}
-    }
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+    ]
 
 
 def extended(path: Path, title: str, imports: str, code: str) -> str:
-    """Return the formatted text of a file, or of `title` if there is none, with imports and code added."""
-    body = parsed(path).body
+    """Return the text of a file, or of `title` if there is none, with imports and code added."""
     text = path.read_text() if path.exists() else title
-    has_docstring = not body or (isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant))
-    head = (ast.parse(text).body[0].end_lineno or 0) if text and has_docstring else 0
+    tree = ast.parse(text)
+    head = (tree.body[0].end_lineno or 0) if ast.get_docstring(tree, clean=False) is not None else 0
     lines = text.splitlines(keepends=True)
-    return _formatted(path, "".join([*lines[:head], "\n", imports, *lines[head:], "\n\n", code]))
+    return "".join([*lines[:head], "\n", imports, *lines[head:], "\n\n", code])
 
 
-def _formatted(path: Path, text: str) -> str:
-    """Return a file's text with its imports sorted, those not needed removed, and the layout of the project."""
-    ruff = str(Path(sys.executable).with_name("ruff"))
-    options = ["--config", str(_CONFIGURATION), "--stdin-filename", str(path), "-"]
-    for command in (["check", "-q", "--select", "I,F401,F811", "--fix"], ["format", "-q"]):
-        try:
-            done = subprocess.run([ruff, *command, *options], input=text, capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise ScaffoldError(f"ruff cannot be run: {error}") from error
-        if done.returncode:
-            raise ScaffoldError(f"{path.name} cannot be formatted: {done.stderr or done.stdout}")
-        text = done.stdout
-    return "".join(map(_with_noqa, text.splitlines(keepends=True)))
+def formatted(texts: Mapping[Path, str]) -> dict[Path, str]:
+    """Return texts of files with their imports sorted, those not needed removed, and the layout of the project."""
+    ruff = [str(Path(sys.executable).with_name("ruff")), "--config", str(_CONFIGURATION)]
+    with TemporaryDirectory() as folder:
+        copies = {path: Path(folder) / f"{number}_{path.name}" for number, path in enumerate(texts)}
+        for path, copy in copies.items():
+            copy.write_text(texts[path])
+        for command in (
+            ["check", "-q", "--no-cache", "--select", "I,F401,F811", "--fix"],
+            ["format", "-q", "--no-cache"],
+        ):
+            done = subprocess.run([*ruff, *command, folder], capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise ScaffoldError(f"the code cannot be formatted: {done.stderr or done.stdout}")
+        written = {path: copy.read_text().splitlines(keepends=True) for path, copy in copies.items()}
+    return {path: "".join(map(_with_noqa, lines)) for path, lines in written.items()}
 
 
 def _with_noqa(line: str) -> str:
     """Return a line; one that a text of the contract makes too long gets a `noqa`."""
     return f"{line.rstrip()}  # noqa: E501\n" if len(line.rstrip()) > MAX_LINE_LENGTH else line
-
-
-def write_all(texts: Mapping[Path, str]) -> None:
-    """Write every file, or leave all of them as they were and raise ScaffoldError."""
-    before = {path: path.read_bytes() if path.exists() else None for path in texts}
-    try:
-        for path, text in texts.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-    except OSError as error:
-        for path, content in before.items():
-            if content is not None:
-                path.write_bytes(content)
-            elif path.exists():
-                path.unlink()
-        raise ScaffoldError(f"nothing was written: {error}") from error

@@ -2,18 +2,21 @@
 
 import re
 from collections.abc import Mapping
+from os.path import commonpath
+from pathlib import PurePosixPath
 from typing import Any
 
 from tools.contract import Document, write
 from tools.contract.derivation import path_parameters, template_names
 from tools.contract.document import Operation
 from tools.contract.sources import file_of_tag
+from tools.contract.vocabulary import SNAKE_CASE, pascal_case
 from tools.scaffold.files import ScaffoldError
 
-_METHODS = ("get", "put", "post", "patch", "delete")
+_VERBS = {"get": "get", "put": "replace", "post": "create", "patch": "update", "delete": "delete"}
 _PATH = re.compile(r"(/([a-z0-9.-]+|\{[a-z][A-Za-z0-9]*\}))+")
 _COPIED = ("x-database-role", "x-organization", "x-least-role")
-_OPERATION_ID = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_JSON = "application/json"
 
 
 def add_skeleton(
@@ -21,23 +24,21 @@ def add_skeleton(
 ) -> tuple[str, str]:
     """Return name and text of the source that gets the skeleton of an operation; raise ScaffoldError on failure."""
     _check_route(document, method, path)
-    operation_id = name or derive_operation_id(method, path)
-    taken = {operation.id: operation for operation in document.operations()}
-    if not _OPERATION_ID.fullmatch(operation_id):
-        raise ScaffoldError(f"the operationId {operation_id} is not snake_case")
-    if operation_id in taken:
-        other = taken[operation_id]
-        raise ScaffoldError(
-            f"{other.method.upper()} {other.path} is called {operation_id}; choose another name with --id"
-        )
-    nearest = _nearest(document, method, path)
-    tag = tag or _tag(document, path, nearest)
+    name = name or derive_operation_id(method, path)
+    if not SNAKE_CASE.fullmatch(name):
+        raise ScaffoldError(f"the operationId {name} is not snake_case")
+    for other in document.operations():
+        if other.id == name:
+            route = f"{other.method.upper()} {other.path}"
+            raise ScaffoldError(f"{route} is called {name}; choose another name with --id")
+    tag = tag or _tag(document, path)
     if tag not in (tags := [row["name"] for row in document.root.get("tags", ())]):
         raise ScaffoldError(f"the contract has no tag {tag}; it has {', '.join(tags)}")
-    skeleton = _Skeleton(document, method, path, operation_id, nearest)
+    operation, schemas = _skeleton(document, method, path, name)
     file = file_of_tag(tag)
-    text = inserted(sources.get(file, b"").decode(), ("paths", path, method), skeleton.operation())
-    for schema, value in skeleton.schemas.items():
+    text = inserted(sources.get(file, b"").decode(), ("paths", path, method), operation)
+    for schema, members in schemas.items():
+        value = {"type": "object", "description": "", **members}
         text = inserted(text, ("components", "schemas", schema), value)
     return file, text
 
@@ -65,9 +66,9 @@ def inserted(text: str, keys: tuple[str, ...], value: Any) -> str:
 def derive_operation_id(method: str, path: str) -> str:
     """Return the usual name of an operation: `list_freezes`, `get_freeze`, `create_freeze`, `lift_freeze`."""
     parts = [part for part in path.split("/") if part]
-    names = [_snake(part) for part in parts if not part.startswith("{")]
+    names = [re.sub(r"[.-]", "_", part) for part in parts if not part.startswith("{")]
     last, of_one = names[-1], parts[-1].startswith("{")
-    verb = {"get": "get", "put": "replace", "post": "create", "patch": "update", "delete": "delete"}[method]
+    verb = _VERBS[method]
     if of_one or method in {"put", "patch", "delete"}:
         return f"{verb}_{_singular(last)}"
     if _singular(last) != last:
@@ -79,8 +80,8 @@ def derive_operation_id(method: str, path: str) -> str:
 
 
 def _check_route(document: Document, method: str, path: str) -> None:
-    if method not in _METHODS:
-        raise ScaffoldError(f"{method.upper()} is not a method of an operation; use {', '.join(_METHODS).upper()}")
+    if method not in _VERBS:
+        raise ScaffoldError(f"{method.upper()} is not a method of an operation; use {', '.join(_VERBS).upper()}")
     if not _PATH.fullmatch(path) or not any(part[:1] not in {"", "{"} for part in path.split("/")):
         raise ScaffoldError(f"{path} is not a path such as /v1/freezes/{{freezeId}}/comment")
     shared = path_parameters(document, path)
@@ -89,111 +90,89 @@ def _check_route(document: Document, method: str, path: str) -> None:
             raise ScaffoldError(f"components.parameters has no path parameter {name}; add it first, see FreezeId")
 
 
-def _nearest(document: Document, method: str, path: str) -> Operation:
-    """Return the operation with the same effect whose path begins most like this one."""
-    effect = "read" if method == "get" else "write"
+def _nearest(document: Document, path: str, effect: str) -> Operation:
+    """Return the operation with an effect whose path begins most like this one."""
     candidates = [one for one in document.operations() if one.raw.get("x-effect") == effect and one.credentialled]
     if not candidates:
         raise ScaffoldError(f"the contract has no operation with x-effect: {effect} to begin from")
     return max(candidates, key=lambda one: _shared_segments(one.path, path))
 
 
-def _tag(document: Document, path: str, nearest: Operation) -> str:
-    closest = max(document.operations(), key=lambda one: _shared_segments(one.path, path), default=nearest)
-    if _shared_segments(closest.path, path) <= _shared_segments("/v1", path):
+def _tag(document: Document, path: str) -> str:
+    """Return the tag of the path that begins most like this one."""
+    tags = {one.path: str(one.raw["tags"][0]) for one in document.operations()}
+    closest = max(tags, key=lambda one: _shared_segments(one, path), default="/")
+    if _shared_segments(closest, path) <= _shared_segments("/v1", path):
         raise ScaffoldError(f"no path begins like {path}; choose a tag with --tag")
-    return str(closest.raw["tags"][0])
+    return tags[closest]
 
 
 def _shared_segments(one: str, other: str) -> int:
-    shared = 0
-    for mine, theirs in zip(one.strip("/").split("/"), other.strip("/").split("/"), strict=False):
-        if mine != theirs:
-            break
-        shared += 1
-    return shared
+    return len(PurePosixPath(commonpath([one, other])).parts)
 
 
-class _Skeleton:
-    def __init__(self, document: Document, method: str, path: str, operation_id: str, nearest: Operation) -> None:
-        self._document = document
-        self._method, self._path, self._id = method, path, operation_id
-        self._nearest = nearest.raw
-        self.schemas: dict[str, Any] = {}
-        """The schemas that the operation needs, as `operation` has found."""
-
-    def operation(self) -> dict[str, Any]:
-        """Return the operation, without what follows from it."""
-        found = {
-            "operationId": self._id,
-            "summary": _summary(self._id),
-            "description": "",
-            "security": self._nearest["security"],
-            "x-effect": "read" if self._method == "get" else "write",
-        }
-        found |= {key: self._nearest[key] for key in _COPIED if key in self._nearest}
-        if self._method not in {"get", "delete"}:
-            name = f"{_pascal(self._id)}Request"
-            self._add_schema(name, {"additionalProperties": False, "properties": {}})
-            found["requestBody"] = {"required": True, "content": _json(name, {"request": {"value": {}}})}
-        return {**found, "responses": self._responses()}
-
-    def _responses(self) -> dict[str, Any]:
-        if self._method == "delete":
-            return {"204": {"description": "Done."}}
-        created = self._id.startswith("create_")
-        shown = self._shown(created=created)
-        response = {"description": "Done.", "content": self._content(shown)}
-        if created and shown is not None:
+def _skeleton(document: Document, method: str, path: str, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the operation, without what follows from it, and the members of the schemas that it needs."""
+    effect = "read" if method == "get" else "write"
+    nearest = _nearest(document, path, effect).raw
+    operation = {
+        "operationId": name,
+        "summary": _summary(name),
+        "description": "",
+        "security": nearest["security"],
+        "x-effect": effect,
+        **{key: nearest[key] for key in _COPIED if key in nearest},
+    }
+    schemas: dict[str, Any] = {}
+    if method not in {"get", "delete"}:
+        request = f"{pascal_case(name)}Request"
+        if request in document.components("schemas"):
+            raise ScaffoldError(f"components.schemas has {request} already; choose another name with --id")
+        schemas[request] = {"additionalProperties": False, "properties": {}}
+        operation["requestBody"] = {"required": True, "content": {_JSON: _content(request, "request", {})}}
+    if method == "delete":
+        return {**operation, "responses": {"204": {"description": "Done."}}}, schemas
+    created = name.startswith("create_")
+    shown = _shown(document, method, path, created=created)
+    if shown is None:
+        answer, members, example = _answer(name)
+        if answer not in document.components("schemas"):
+            schemas[answer] = members
+        response = {"description": "Done.", "content": {_JSON: _content(answer, "response", example)}}
+    else:
+        content = _examples_of(shown)
+        response = {"description": "Done.", "content": {_JSON: {key: content[key] for key in ("schema", "examples")}}}
+        if created:
             parameters = {template_names(shown.path)[-1]: "$response.body#/id"}
             response["links"] = {"self": {"operationId": shown.id, "parameters": parameters}}
-        return {"201" if created else "200": response}
-
-    def _content(self, shown: Operation | None) -> dict[str, Any]:
-        """Return schema and example of the response: those of the object that the path names, or new ones."""
-        if shown is not None:
-            content = next(iter(shown.successes.values()))["content"]["application/json"]
-            return {"application/json": {key: content[key] for key in ("schema", "examples")}}
-        verb, _, noun = self._id.partition("_")
-        name = _pascal(noun) if verb in {"get", "create"} else f"{_pascal(self._id)}Response"
-        members: dict[str, Any] = {"properties": {}}
-        example: dict[str, Any] = {}
-        if verb == "list":
-            name = f"{_pascal(_singular(noun))}List"
-            rows = {"type": "array", "items": {"type": "object"}}
-            cursor = {"type": "string", "nullable": True}
-            members = {"required": ["data", "nextCursor"], "properties": {"data": rows, "nextCursor": cursor}}
-            example = {"data": [], "nextCursor": None}
-        if name not in self._document.components("schemas"):
-            self._add_schema(name, members)
-        return _json(name, {"response": {"value": example}})
-
-    def _shown(self, *, created: bool) -> Operation | None:
-        """Return the operation that reads the object which this one returns."""
-        if self._method == "get":
-            return None
-        reads = {one.path: one for one in self._document.operations() if one.method == "get"}
-        if created:
-            below = [one for path, one in reads.items() if re.fullmatch(re.escape(self._path) + r"/\{[^/]+\}", path)]
-            return next((one for one in below if _has_examples(one)), None)
-        found = reads.get(self._path[: self._path.rindex("}") + 1]) if "}" in self._path else None
-        return found if found is not None and _has_examples(found) else None
-
-    def _add_schema(self, name: str, members: dict[str, Any]) -> None:
-        if name in self._document.components("schemas"):
-            raise ScaffoldError(f"components.schemas has {name} already; choose another name with --id")
-        self.schemas[name] = {"type": "object", "description": "", **members}
+    return {**operation, "responses": {"201" if created else "200": response}}, schemas
 
 
-def _json(schema: str, examples: dict[str, Any]) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}, "examples": examples}}
+def _content(schema: str, example: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {"schema": {"$ref": f"#/components/schemas/{schema}"}, "examples": {example: {"value": value}}}
 
 
-def _has_examples(operation: Operation) -> bool:
-    contents = [
-        content for response in operation.successes.values() for content in response.get("content", {}).values()
-    ]
-    return bool(contents) and bool(contents[0].get("examples"))
+def _shown(document: Document, method: str, path: str, *, created: bool) -> Operation | None:
+    """Return the operation that reads the object which a write creates, or which its path names."""
+    read = re.escape(path) + r"/\{[^/]+\}" if created else re.escape(path[: path.rfind("}") + 1])
+    reads = (one for one in document.operations() if one.method == "get" != method and re.fullmatch(read, one.path))
+    return next((one for one in reads if _examples_of(one)), None)
+
+
+def _examples_of(operation: Operation) -> Mapping[str, Any]:
+    """Return schema and examples of what an operation answers; empty if it has none."""
+    contents = (success.get("content", {}).get(_JSON, {}) for success in operation.successes.values())
+    return next((content for content in contents if content.get("examples")), {})
+
+
+def _answer(name: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return name, members and example of the schema that a new operation answers with."""
+    verb, _, noun = name.partition("_")
+    if verb != "list":
+        return pascal_case(noun if verb in {"get", "create"} else f"{name}_response"), {"properties": {}}, {}
+    rows, cursor = {"type": "array", "items": {"type": "object"}}, {"type": "string", "nullable": True}
+    members = {"required": ["data", "nextCursor"], "properties": {"data": rows, "nextCursor": cursor}}
+    return f"{pascal_case(_singular(noun))}List", members, {"data": [], "nextCursor": None}
 
 
 def _summary(operation_id: str) -> str:
@@ -201,14 +180,6 @@ def _summary(operation_id: str) -> str:
     verb, _, noun = operation_id.replace("_", " ").partition(" ")
     article = "" if not noun or _singular(noun) != noun else "an " if noun[0] in "aeiou" else "a "
     return f"{verb.capitalize()} {article}{noun}".rstrip()
-
-
-def _snake(segment: str) -> str:
-    return re.sub(r"[.-]", "_", segment)
-
-
-def _pascal(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("_"))
 
 
 def _singular(name: str) -> str:

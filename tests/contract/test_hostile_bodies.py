@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import orjson
@@ -32,9 +32,10 @@ Fill = Callable[[int], bytes]
 
 
 def repeated(item: bytes, size: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
-    return opening + b",".join([item] * (size // (len(item) + 1))) + closing
+    return opening + (item + b",") * (size // (len(item) + 1) - 1) + item + closing
 
 
+@lru_cache(maxsize=16)
 def numbered(pattern: bytes, size: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
     count = size // (len(pattern % 10**6) + 1)
     return opening + b",".join(pattern % (10**6 + number) for number in range(count)) + closing

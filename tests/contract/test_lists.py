@@ -25,7 +25,7 @@ from tests.harness.contract_assertions import assert_conforms
 from tests.harness.in_process import in_process
 from tests.harness.product import product_config, product_parts
 from tests.harness.sessions import committing
-from tests.harness.tenant_fixtures import TenantFixture, invited, make_tenant_fixture
+from tests.harness.tenant_fixtures import TenantFixture, make_tenant_fixture
 from tests.harness.wakeups import RecordedWakeups
 
 LISTS = {
@@ -105,7 +105,8 @@ def add_rows(session: Session, of: TenantFixture) -> None:
         elsewhere = factories.organization(session, "Elsewhere")
         factories.membership(session, elsewhere, owner)
         waiting = factories.organization(session, "Waiting")
-        session.add_all([invited(waiting, owner.email), invited(organization, f"eve-{number}@example.com")])
+        factories.invitation(session, waiting, owner.email)
+        factories.invitation(session, organization, f"eve-{number}@example.com")
         factories.attention_item(session, organization, since=now)
         factories.audit_entry(session, organization, at=now)
     session.get_one(RemoteBranchList, of.repository.id).branches = [

@@ -72,8 +72,6 @@ def schedule(session: Session, of: Organization, **columns: Any) -> Schedule:
         "allow_overlap": False,
         "source": "manual",
         "created_by": SYSTEM,
-        "created_at": now(),
-        "updated_at": now(),
     }
     return added(session, Schedule(organization_id=of.id, **given | columns))
 
@@ -152,8 +150,6 @@ def exception_rule(session: Session, organization: Organization, **columns: Any)
         "schedule_ids": [],
         "allow": {"all": [{"paths": {"onlyMatching": ["docs/**"]}}]},
         "identities": {"accounts": {}, "teams": {}},
-        "created_at": now(),
         "created_by": SYSTEM,
-        "updated_at": now(),
     }
     return added(session, ExceptionRule(id=rule_id, organization_id=organization.id, **given | columns))

@@ -105,7 +105,6 @@ def login(
         user_id=by.id,
         organization_id=organization.id if organization else None,
         support=support,
-        created_at=now(),
         expires_at=columns.pop("expires_at", now() + timedelta(days=1)),
         **columns,
     )
@@ -167,7 +166,6 @@ def github_link(session: Session, of: Organization, person: User, **columns: Any
         "user_id": person.id,
         "account_id": next(numbers),
         "login": f"account-of-{person.id}",
-        "created_at": now(),
     }
     return added(session, GitHubLink(**given | columns))
 
@@ -189,7 +187,6 @@ def api_key(session: Session, of: Organization, *scopes: str, **columns: Any) ->
         name=columns.pop("name", "pipeline"),
         scopes=list(scopes or SCOPES),
         prefix=secret[: len(PREFIX) + 4],
-        created_at=columns.pop("created_at", now()),
         **columns,
     )
     added(session, row)
@@ -202,19 +199,18 @@ def api_key(session: Session, of: Organization, *scopes: str, **columns: Any) ->
 
 def connection(session: Session, by: User, organization: Organization, *scopes: str, **columns: Any) -> OAuthGrant:
     """Add an MCP client that a person has connected, with these scopes (none given: all of them)."""
-    client = OAuthClient(client_id=f"https://client-{next(numbers)}.example/metadata")
+    if "client_id" not in columns:
+        client = OAuthClient(client_id=f"https://client-{next(numbers)}.example/metadata")
+        columns["client_id"] = added(session, client).client_id
     given = {
         "id": new_id("ogr"),
         "user_id": by.id,
         "organization_id": organization.id,
-        "client_id": client.client_id,
         "client_name": "Example Client",
         "resource": f"{AUDIENCE}/mcp",
         "scopes": list(scopes or SCOPES),
-        "created_at": now(),
         "expires_at": now() + timedelta(days=90),
     }
-    added(session, client)
     return added(session, OAuthGrant(**given | columns))
 
 
@@ -228,7 +224,6 @@ def calendar_feed(session: Session, by: User, organization: Organization, **colu
         "name": "Team calendar",
         "token_hash": token_hash(token),
         "created_by": {"type": "user", "id": by.id, "name": by.name},
-        "created_at": now(),
     }
     return added(session, CalendarFeed(**given | columns)), f"{token}.ics"
 

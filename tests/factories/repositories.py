@@ -37,7 +37,6 @@ def installation(session: Session, of: Organization | None, account: str = "acme
         organization_id=of.id if of else None,
         account=account,
         permissions=columns.pop("permissions", {}),
-        created_at=now(),
         **columns,
     )
     return added(session, row)
@@ -60,7 +59,6 @@ def repository(session: Session, of: Organization, full_name: str = "acme/web", 
         private=columns.pop("private", True),
         enabled=columns.pop("enabled", True),
         auto_watch=columns.pop("auto_watch", []),  # the default, which `branch` would read back
-        created_at=columns.pop("created_at", now()),
         synced_at=columns.pop("synced_at", now()),
         **columns,
     )
@@ -77,7 +75,6 @@ def branch(session: Session, of: Repository, name: str = "main", **columns: Any)
         name=name,
         check_name=check_name(name),
         pattern_check_name=columns.pop("pattern_check_name", pattern_check_name(name, of.auto_watch or [])),
-        created_at=columns.pop("created_at", now()),
         **columns,
     )
     added(session, row)
@@ -112,8 +109,6 @@ def pull_request(session: Session, of: Repository, number: int = 7, **columns: A
         head_sha=columns.pop("head_sha", sha(f"{of.id} {number}")),
         state=columns.pop("state", "open"),
         merge_rank=columns.pop("merge_rank", OPEN),
-        created_at=now(),
-        seen_at=now(),
         **columns,
     )
     return added(session, row)

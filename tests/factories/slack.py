@@ -39,7 +39,6 @@ def slack_link(session: Session, connection: SlackConnection, user: User, **colu
         "team_id": connection.team_id,
         "slack_user_id": f"U{user.id[4:].upper()}",
         "user_id": user.id,
-        "created_at": now(),
     }
     return added(session, SlackLink(**given | columns))
 
@@ -54,7 +53,6 @@ def slack_subscription(session: Session, organization: Organization, **columns: 
         "events": ["freeze.started", "freeze.ended"],
         "remind_before": [60],
         "created_by": SYSTEM,
-        "created_at": now(),
     }
     return added(session, SlackSubscription(**given | columns))
 
@@ -68,7 +66,6 @@ def slack_message(session: Session, subscription: SlackSubscription, **columns: 
         "kind": "note",
         "subjects": ["frz_1"],
         "facts": {"action": "freeze.enforced", "total": 1, "shown": [{"type": "freeze", "id": "frz_1", "name": "A"}]},
-        "created_at": now(),
         "ts": "1700000000.000001",
         "sent_at": now(),
         "attempts": 0,

@@ -29,8 +29,6 @@ def webhook(
         "enabled": True,
         "encrypted_secret": encrypt(SECRET_KEY.encode(), USE, endpoint_id, (secret or new_secret()).encode()),
         "created_by": {"type": "system", "id": "system", "name": "Change-Freeze Service"},
-        "created_at": now(),
-        "updated_at": now(),
     }
     return added(session, WebhookEndpoint(**given | columns))
 
@@ -43,7 +41,6 @@ def webhook_message(session: Session, endpoint: WebhookEndpoint, **columns: Any)
         "endpoint_id": endpoint.id,
         "event": "freeze.started",
         "body": '{"type":"freeze.started","timestamp":"2026-11-21T09:30:00Z","data":{}}',
-        "created_at": now(),
         "due_at": now(),
     }
     return added(session, WebhookMessage(**given | columns))

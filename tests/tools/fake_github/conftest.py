@@ -1,19 +1,40 @@
 """A simulated GitHub of its own for every test, and githubkit's typed clients on it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx
 import pytest
 from githubkit import AppAuthStrategy, AppInstallationAuthStrategy, GitHub, TokenAuthStrategy
 from githubkit.cache import MemCacheStrategy
+from githubkit.exception import RequestFailed
 
 from tests.harness.app_key import AppKey
+from tests.harness.servers import client_of
 from tools.fake_github import FakeGitHub, Handle
+from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.webhook_receiver import GitHubWebhookReceiver
 
 APP_ID = 4242
 PERSON_TOKEN = "maintainers-own-token"
 SECRET = "It's a Secret to Everybody"
+PLACE = ("acme", "web")
+CHECK = "change-freeze/main"
+
+
+def refused(call: Callable[..., object], *given: Any, **more: Any) -> tuple[int, str]:
+    """Return status and message of a call that GitHub refuses."""
+    with pytest.raises(RequestFailed) as failure:
+        call(*given, **more)
+    return failure.value.response.status_code, failure.value.response.json()["message"]
+
+
+def ruleset(*rules: str | dict[str, Any], pattern: str = "~DEFAULT_BRANCH", **more: Any) -> dict[str, Any]:
+    """Return an active ruleset of rules, each given as a kind or as a whole."""
+    shown = [{"type": rule} if isinstance(rule, str) else rule for rule in rules]
+    conditions = {"ref_name": {"include": [pattern], "exclude": []}, **more.pop("conditions", {})}
+    name = f"{[rule['type'] for rule in shown]} {pattern}"
+    return {"name": name, "enforcement": "active", "conditions": conditions, "rules": shown, **more}
 
 
 @pytest.fixture
@@ -27,6 +48,18 @@ def handle(fake_github_server: Handle, app_key: AppKey) -> Iterator[Handle]:
 @pytest.fixture
 def github(handle: Handle) -> FakeGitHub:
     return handle.github
+
+
+@pytest.fixture
+def http(handle: Handle) -> Iterator[httpx.Client]:
+    """Be nobody in particular: requests have the credential that they are given."""
+    with client_of(handle.base_url, trust_env=False) as found:
+        yield found
+
+
+@pytest.fixture
+def web(github: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
+    return github.organization("acme").repository("web")
 
 
 def client(base_url: str, auth: Any) -> GitHub[Any]:

@@ -5,23 +5,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
-import pytest
 from githubkit import GitHub
-from githubkit.exception import RequestFailed
 
+from tests.tools.fake_github.conftest import CHECK, PLACE, refused
 from tools.fake_github import FakeGitHub, persistence
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.queue import enqueue
 from tools.fake_github.model.world import Actor, World
 
-PLACE = ("acme", "web")
 NOTHING = "0" * 40
-CHECK = "change-freeze/main"
-
-
-@pytest.fixture
-def web(github: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
-    return github.organization("acme").repository("web")
 
 
 def write_file(person: GitHub[Any], name: str, branch: str = "main") -> str:
@@ -97,9 +89,7 @@ def test_activities_are_filtered_by_type_and_actor_in_either_order(web: Reposito
 
 
 def test_unknown_activity_cursor_is_rejected(web: RepositoryBuilder, person: GitHub[Any]) -> None:
-    with pytest.raises(RequestFailed) as refused:
-        listed(person, after="nowhere")
-    assert refused.value.response.status_code == 422
+    assert refused(listed, person, after="nowhere")[0] == 422
 
 
 def test_commit_has_the_pull_requests_that_introduced_the_change(

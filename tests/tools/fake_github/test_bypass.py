@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.harness.servers import client_of
-from tools.fake_github import FakeGitHub, Handle
+from tests.tools.fake_github.conftest import ruleset
+from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.ways_in import list_ways_in
 
@@ -24,25 +24,6 @@ def web(github: FakeGitHub) -> RepositoryBuilder:
     github.world.tokens[f"token of {OWNER}"] = organization.owner(OWNER)
     organization.team(12, "write")
     return web
-
-
-@pytest.fixture
-def http(handle: Handle) -> Any:
-    with client_of(handle.base_url, trust_env=False) as client:
-        yield client
-
-
-def rule(kind: str, *actors: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Return a ruleset of one rule for the default branch."""
-    conditions = {"ref_name": {"include": ["~DEFAULT_BRANCH"], "exclude": []}}
-    return {
-        "name": "Rules",
-        "enforcement": "active",
-        "conditions": conditions,
-        "rules": [{"type": kind}],
-        "bypass_actors": list(actors),
-        **more,
-    }
 
 
 def merging(http: httpx.Client, web: RepositoryBuilder, *, of: tuple[str, ...] = (*ROLES, OWNER)) -> list[str]:
@@ -79,7 +60,7 @@ def test_only_those_who_can_write_merge(web: RepositoryBuilder, http: httpx.Clie
 def test_bypass_list_names_who_can_merge(
     web: RepositoryBuilder, http: httpx.Client, actor: dict[str, Any], passing: list[str]
 ) -> None:
-    web.ruleset(**rule("update", actor))
+    web.ruleset(**ruleset("update", bypass_actors=[actor]))
     assert merging(http, web) == passing
 
 
@@ -87,7 +68,9 @@ def test_bypass_list_names_who_can_merge(
 def test_bypass_for_pull_requests_opens_no_direct_push(
     web: RepositoryBuilder, http: httpx.Client, mode: str, pushes: int
 ) -> None:
-    web.ruleset(**rule("update", {"actor_type": "RepositoryRole", "actor_id": 5, "bypass_mode": mode}))
+    web.ruleset(
+        **ruleset("update", bypass_actors=[{"actor_type": "RepositoryRole", "actor_id": 5, "bypass_mode": mode}])
+    )
     sha = web.pull_request().head_sha
     assert merge(http, web, "admin") == 200
     headers = {"Authorization": "Bearer token of admin"}
@@ -101,23 +84,21 @@ def test_roles_and_teams_are_given_by_the_control_plane(
     given = {"login": "grace", "token": "token of grace", "rights": {"acme/web": "write"}}
     assert http.put("/_control/persons", json=given).status_code == 204
     assert http.put("/_control/teams", json={"id": 14, "members": ["Grace"]}).status_code == 204
-    web.ruleset(**rule("update", {"actor_type": "Team", "actor_id": 14}))
+    web.ruleset(**ruleset("update", bypass_actors=[{"actor_type": "Team", "actor_id": 14}]))
     assert merging(http, web, of=("grace", "admin")) == ["grace"]
     assert http.put("/_control/persons", json={**given, "rights": {"acme/web": "king"}}).status_code == 400
     assert github.oauth.rights["grace"] == {"acme/web": "push"}
 
 
 def test_ways_in_name_those_whom_a_bypass_list_names(github: FakeGitHub, web: RepositoryBuilder) -> None:
-    web.ruleset(
-        **rule(
-            "update",
-            {"actor_type": "Team", "actor_id": 12},
-            {"actor_type": "User", "actor_id": github.world.logins["admin"].id},
-            {"actor_type": "Integration", "actor_id": github.app_id},
-            {"actor_type": "Integration", "actor_id": 99, "bypass_mode": "pull_request"},
-            {"actor_type": "User", "actor_id": github.world.logins["read"].id},
-        )
-    )
+    actors = [
+        {"actor_type": "Team", "actor_id": 12},
+        {"actor_type": "User", "actor_id": github.world.logins["admin"].id},
+        {"actor_type": "Integration", "actor_id": github.app_id},
+        {"actor_type": "Integration", "actor_id": 99, "bypass_mode": "pull_request"},
+        {"actor_type": "User", "actor_id": github.world.logins["read"].id},
+    ]
+    web.ruleset(**ruleset("update", bypass_actors=actors))
     web.pull_request()
     found = list_ways_in(github.world, web.record, "main", github.app_id)
     merges = [(way.actor, way.login, way.by_bypass) for way in found if way.way == "merge" and way.number]

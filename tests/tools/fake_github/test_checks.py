@@ -7,23 +7,16 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
+from tests.tools.fake_github.conftest import CHECK, PLACE, refused
 from tools.fake_github import FakeGitHub
 from tools.fake_github.model.records import PullRequest
 
-CHECK = "change-freeze/main"
-PLACE = ("acme", "web")
 ANNOTATION = {"path": "a.txt", "start_line": 1, "end_line": 1, "annotation_level": "notice", "message": "Look"}
 
 
 @pytest.fixture
 def pull(github: FakeGitHub, bot: GitHub[Any]) -> PullRequest:
     return github.organization("acme").repository("web").pull_request()
-
-
-def refused(call: Any) -> tuple[int, str]:
-    with pytest.raises(RequestFailed) as failure:
-        call()
-    return failure.value.response.status_code, failure.value.response.json()["message"]
 
 
 def create(client: GitHub[Any], sha: str, **more: Any) -> Any:
@@ -48,7 +41,7 @@ def test_check_runs_of_an_app_on_a_commit_share_a_suite(pull: PullRequest, bot: 
 
 
 def test_people_cannot_write_checks(pull: PullRequest, person: GitHub[Any]) -> None:
-    assert refused(lambda: create(person, pull.head_sha))[0] == 403
+    assert refused(create, person, pull.head_sha)[0] == 403
 
 
 def test_installation_requires_permission_to_write_checks(
@@ -58,12 +51,12 @@ def test_installation_requires_permission_to_write_checks(
     with pytest.raises(RequestFailed) as failure:
         create(bot, pull.head_sha)
     assert failure.value.response.headers["X-Accepted-GitHub-Permissions"] == "checks=write"
-    assert refused(lambda: create(bot, pull.head_sha)) == (403, "Resource not accessible by integration")
+    assert refused(create, bot, pull.head_sha) == (403, "Resource not accessible by integration")
 
 
 def test_repository_not_selected_is_not_found(github: FakeGitHub, pull: PullRequest, bot: GitHub[Any]) -> None:
     github.world.installations[1001].repository_selection = "selected"
-    assert refused(lambda: create(bot, pull.head_sha)) == (404, "Not Found")
+    assert refused(create, bot, pull.head_sha) == (404, "Not Found")
 
 
 def test_invalid_check_run_is_rejected(pull: PullRequest, bot: GitHub[Any]) -> None:

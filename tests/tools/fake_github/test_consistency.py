@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.tools.fake_github.conftest import CHECK
 from tools.fake_github import FakeGitHub, persistence
 from tools.fake_github.model import branches, checks, labels, merges, pulls, queue
 from tools.fake_github.model.protection import merge_violations
@@ -19,7 +20,6 @@ from tools.fake_github.model.world import Actor, World
 
 pytestmark = pytest.mark.check
 
-CHECK = "change-freeze/main"
 BRANCHES = ("main", "next", "change-1", "change-2", "change-3")
 
 

@@ -12,11 +12,11 @@ import httpx
 import pytest
 
 from tests.harness.servers import client_of
-from tools.fake_github import FakeGitHub, Handle, persistence
+from tests.tools.fake_github.conftest import CHECK
+from tools.fake_github import FakeGitHub, persistence
 from tools.fake_github.model.checks import create_check_run
 from tools.fake_github.model.world import Actor
 
-CHECK = "change-freeze/main"
 ROOT = Path(__file__).parents[3]
 SEED = {
     "persons": [{"login": "ada", "token": "adas-token"}],
@@ -42,12 +42,6 @@ SEED = {
         {"login": "globex", "repositories": [{"name": "api"}]},
     ],
 }
-
-
-@pytest.fixture
-def http(handle: Handle) -> Iterator[httpx.Client]:
-    with client_of(handle.base_url, trust_env=False) as client:
-        yield client
 
 
 def test_world_is_seeded_in_a_single_call(http: httpx.Client, github: FakeGitHub) -> None:

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 from githubkit import GitHub
 
+from tests.tools.fake_github.conftest import PLACE
 from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
-
-PLACE = ("acme", "web")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import graphql
 import pytest
 from githubkit import GitHub
 
+from tests.tools.fake_github.conftest import CHECK
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.graph.documents import SCHEMA
@@ -14,8 +15,6 @@ from tools.fake_github.model.classic import protect
 from tools.fake_github.model.labels import add_label
 from tools.fake_github.model.pulls import note, review
 from tools.fake_github.model.world import Actor
-
-CHECK = "change-freeze/main"
 
 
 @pytest.fixture

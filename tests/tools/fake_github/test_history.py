@@ -7,13 +7,12 @@ from typing import Any
 import orjson
 import pytest
 from githubkit import GitHub
-from githubkit.exception import RequestFailed
 
+from tests.tools.fake_github.conftest import PLACE, refused
 from tools.fake_github import FakeGitHub, persistence
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.world import World
 
-PLACE = ("acme", "web")
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
@@ -96,9 +95,7 @@ def test_reference_is_found_with_and_without_encoded_slashes(
 
 
 def test_reference_of_another_kind_is_not_found(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
-    with pytest.raises(RequestFailed) as missing:
-        bot.rest.git.get_ref(*PLACE, "tags/main")
-    assert missing.value.response.status_code == 404
+    assert refused(bot.rest.git.get_ref, *PLACE, "tags/main")[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -122,6 +119,4 @@ def test_permission_of_a_collaborator_follows_their_rights(
 
 
 def test_permission_of_an_unknown_person_is_not_found(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
-    with pytest.raises(RequestFailed) as missing:
-        bot.rest.repos.get_collaborator_permission_level(*PLACE, "nobody")
-    assert missing.value.response.status_code == 404
+    assert refused(bot.rest.repos.get_collaborator_permission_level, *PLACE, "nobody")[0] == 404

@@ -4,16 +4,14 @@ from typing import Any
 
 import pytest
 from githubkit import GitHub
-from githubkit.exception import RequestFailed
 
+from tests.tools.fake_github.conftest import CHECK, PLACE, refused, ruleset
 from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.checks import create_check_run
 from tools.fake_github.model.installations import register_app
 from tools.fake_github.model.world import Actor
-
-CHECK = "change-freeze/main"
-PLACE = ("acme", "web")
+from tools.fake_github.seeding import required_check_rules
 
 
 @pytest.fixture
@@ -26,21 +24,12 @@ def report(bot: GitHub[Any], sha: str, conclusion: Any, name: str = CHECK) -> No
 
 
 def refusal(person: GitHub[Any], number: int, sha: str | None = None) -> tuple[int, str]:
-    with pytest.raises(RequestFailed) as refused:
-        person.rest.pulls.merge(*PLACE, number, data={"sha": sha} if sha else {})
-    return refused.value.response.status_code, refused.value.response.json()["message"]
+    return refused(person.rest.pulls.merge, *PLACE, number, data={"sha": sha} if sha else {})
 
 
-def ruleset(*contexts: str, app_id: int | None = None, **other: Any) -> dict[str, Any]:
-    checks = [{"context": name} | ({"integration_id": app_id} if app_id else {}) for name in contexts]
-    parameters = {"required_status_checks": checks, "strict_required_status_checks_policy": False}
-    return {
-        "name": "More",
-        "enforcement": "active",
-        "conditions": {"ref_name": {"include": ["~DEFAULT_BRANCH"], "exclude": []}},
-        "rules": [{"type": "required_status_checks", "parameters": parameters}],
-        **other,
-    }
+def requiring(context: str, **more: Any) -> dict[str, Any]:
+    """Return a ruleset that requires a check of any App."""
+    return ruleset(*required_check_rules(context, None), **more)
 
 
 def test_merge_is_rejected_when_the_required_check_is_missing(web: RepositoryBuilder, person: GitHub[Any]) -> None:
@@ -89,7 +78,7 @@ def test_other_conclusions_do_not_satisfy_the_required_check(
 
 
 def test_missing_required_checks_are_counted(web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]) -> None:
-    web.ruleset(**ruleset("ci"))
+    web.ruleset(**requiring("ci"))
     pull = web.pull_request()
     assert "2 of 2 required status checks are expected." in refusal(person, pull.number)[1]
     report(bot, pull.head_sha, "failure")
@@ -112,7 +101,7 @@ def test_success_of_another_app_does_not_satisfy_a_pinned_check(
 def test_only_an_active_ruleset_blocks(
     github: FakeGitHub, bot: GitHub[Any], person: GitHub[Any], enforcement: str, *, blocks: bool
 ) -> None:
-    web = github.organization("acme").repository("web").ruleset(**ruleset("ci") | {"enforcement": enforcement})
+    web = github.organization("acme").repository("web").ruleset(**requiring("ci") | {"enforcement": enforcement})
     pull = web.pull_request()
     if blocks:
         assert refusal(person, pull.number)[0] == 405
@@ -129,7 +118,7 @@ def test_organization_ruleset_blocks_in_the_named_repositories(
         "ref_name": {"include": ["refs/heads/ma*"], "exclude": []},
         "repository_name": {"include": [pattern], "exclude": []},
     }
-    github.organization("acme").ruleset(**ruleset("ci", conditions=conditions))
+    github.organization("acme").ruleset(**requiring("ci", conditions=conditions))
     assert bool(person.rest.repos.get_branch_rules(*PLACE, "main").parsed_data) == blocks
     pull = web.pull_request()
     if blocks:
@@ -138,7 +127,7 @@ def test_organization_ruleset_blocks_in_the_named_repositories(
 
 def test_bypass_actor_can_merge_despite_the_rules(github: FakeGitHub, bot: GitHub[Any], person: GitHub[Any]) -> None:
     passing = [{"actor_id": github.maintainer.id, "actor_type": "User", "bypass_mode": "always"}]
-    web = github.organization("acme").repository("web").ruleset(**ruleset("ci", bypass_actors=passing))
+    web = github.organization("acme").repository("web").ruleset(**requiring("ci", bypass_actors=passing))
     assert person.rest.pulls.merge(*PLACE, web.pull_request().number).parsed_data.merged
 
 
@@ -166,7 +155,7 @@ def test_unmergeable_pull_request_is_rejected_with_its_reason(web: RepositoryBui
 
 def test_approval_is_required_by_the_rules(github: FakeGitHub, bot: GitHub[Any], person: GitHub[Any]) -> None:
     rule = {"type": "pull_request", "parameters": {"required_approving_review_count": 1}}
-    web = github.organization("acme").repository("web").ruleset(**ruleset(rules=[rule]))
+    web = github.organization("acme").repository("web").ruleset(**ruleset(rule))
     assert "At least 1 approving review is required" in refusal(person, web.pull_request().number)[1]
     approved = web.pull_request()
     person.rest.pulls.create_review(*PLACE, approved.number, event="APPROVE")

@@ -1,24 +1,15 @@
 """The page of a pull request: checks with their texts and buttons, and the box that merges."""
 
-from collections.abc import Iterator
-
 import httpx
 import pytest
 
-from tests.harness.servers import client_of
-from tools.fake_github import FakeGitHub, Handle
+from tools.fake_github import FakeGitHub
 from tools.fake_github.model.checks import create_check_run
 from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.world import Actor
 
 TABLE = "| a | b |\n|---|---|\n| 1 | 2 |"
 OUTPUT = {"title": "A freeze forbids merging", "summary": "**Release 4.2** <b>", "text": TABLE}
-
-
-@pytest.fixture
-def http(handle: Handle) -> Iterator[httpx.Client]:
-    with client_of(handle.base_url, trust_env=False) as client:
-        yield client
 
 
 @pytest.fixture

@@ -6,11 +6,10 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
+from tests.tools.fake_github.conftest import CHECK, PLACE, refused
 from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 
-CHECK = "change-freeze/main"
-PLACE = ("acme", "web")
 TEXT = "aGVsbG8="
 
 
@@ -24,12 +23,6 @@ def put(client: GitHub[Any], branch: str, path: str = "a.txt", **more: Any) -> A
     return client.rest.repos.create_or_update_file_contents(*PLACE, path, data=change).parsed_data
 
 
-def refused(call: Any) -> tuple[int, str]:
-    with pytest.raises(RequestFailed) as failure:
-        call()
-    return failure.value.response.status_code, failure.value.response.json()["message"]
-
-
 def commit(person: GitHub[Any], *parents: str) -> str:
     data: Any = {"message": "By hand", "tree": parents[0], "parents": list(parents)}
     return str(person.rest.git.create_commit(*PLACE, data=data).parsed_data.sha)
@@ -38,9 +31,9 @@ def commit(person: GitHub[Any], *parents: str) -> str:
 def test_direct_push_is_rejected_like_a_merge(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     tip = web.record.branches["main"]
     expected = f'Repository rule violations found\n\nRequired status check "{CHECK}" is expected.\n\n'
-    assert refused(lambda: put(person, "main")) == (409, expected)
+    assert refused(put, person, "main") == (409, expected)
     sha = commit(person, tip)
-    assert refused(lambda: person.rest.git.update_ref(*PLACE, "heads/main", sha=sha)) == (422, expected)
+    assert refused(person.rest.git.update_ref, *PLACE, "heads/main", sha=sha) == (422, expected)
     assert web.record.branches["main"] == tip
 
 
@@ -63,7 +56,7 @@ def test_push_replaces_the_head_of_a_pull_request_without_checks(
     pull = web.pull_request(checks={CHECK: "success"})
     sha = put(person, pull.head_ref).commit.sha
     assert person.rest.pulls.get(*PLACE, pull.number).parsed_data.head.sha == sha
-    assert refused(lambda: person.rest.pulls.merge(*PLACE, pull.number))[0] == 405
+    assert refused(person.rest.pulls.merge, *PLACE, pull.number)[0] == 405
 
 
 def test_only_a_force_push_rewrites_history(web: RepositoryBuilder, person: GitHub[Any]) -> None:
@@ -71,22 +64,22 @@ def test_only_a_force_push_rewrites_history(web: RepositoryBuilder, person: GitH
     put(person, "free")
     other = commit(person, first)
     update = person.rest.git.update_ref
-    assert refused(lambda: update(*PLACE, "heads/free", sha=other)) == (422, "Update is not a fast forward")
+    assert refused(update, *PLACE, "heads/free", sha=other) == (422, "Update is not a fast forward")
     update(*PLACE, "heads/free", sha=other, force=True)
     assert web.record.branches["free"] == other
 
 
 def test_file_is_replaced_only_with_its_current_blob(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     written = put(person, "free")
-    assert refused(lambda: put(person, "free"))[0] == 422
-    assert refused(lambda: put(person, "free", sha="0" * 40)) == (409, f"a.txt does not match {'0' * 40}")
+    assert refused(put, person, "free")[0] == 422
+    assert refused(put, person, "free", sha="0" * 40) == (409, f"a.txt does not match {'0' * 40}")
     assert put(person, "free", sha=written.content.sha).commit.sha == web.record.branches["free"]
 
 
 def test_default_branch_cannot_be_deleted(github: FakeGitHub, person: GitHub[Any]) -> None:
     github.organization("acme").repository("web", branches=("next",))
     delete = person.rest.git.delete_ref
-    assert refused(lambda: delete(*PLACE, "heads/main")) == (422, "Cannot delete the default branch")
+    assert refused(delete, *PLACE, "heads/main") == (422, "Cannot delete the default branch")
     person.rest.repos.update(*PLACE, default_branch="next")
     assert delete(*PLACE, "heads/main").status_code == 204
 
@@ -102,10 +95,10 @@ def test_deleted_branch_closes_its_pull_requests(web: RepositoryBuilder, person:
 def test_branch_is_created_when_rules_allow(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     web.requires("change-freeze/release", "release/*")
     tip, create = web.record.branches["main"], person.rest.git.create_ref
-    assert refused(lambda: create(*PLACE, ref="refs/heads/release/1", sha=tip))[0] == 422
-    assert refused(lambda: create(*PLACE, ref="refs/heads/free", sha=tip)) == (422, "Reference already exists")
-    assert refused(lambda: create(*PLACE, ref="refs/heads/a..b", sha=tip))[0] == 422
-    assert refused(lambda: create(*PLACE, ref="refs/heads/x", sha="0" * 40)) == (422, "Object does not exist")
+    assert refused(create, *PLACE, ref="refs/heads/release/1", sha=tip)[0] == 422
+    assert refused(create, *PLACE, ref="refs/heads/free", sha=tip) == (422, "Reference already exists")
+    assert refused(create, *PLACE, ref="refs/heads/a..b", sha=tip)[0] == 422
+    assert refused(create, *PLACE, ref="refs/heads/x", sha="0" * 40) == (422, "Object does not exist")
     create(*PLACE, ref="refs/heads/release/1/hotfix", sha=tip)
     assert web.record.branches["release/1/hotfix"] == tip
 
@@ -113,4 +106,4 @@ def test_branch_is_created_when_rules_allow(web: RepositoryBuilder, person: GitH
 def test_installation_without_permission_cannot_push(
     github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
 ) -> None:
-    assert refused(lambda: put(bot, "free")) == (403, "Resource not accessible by integration")
+    assert refused(put, bot, "free") == (403, "Resource not accessible by integration")

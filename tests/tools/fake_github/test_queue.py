@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 from githubkit import GitHub
-from githubkit.exception import GraphQLFailed, RequestFailed
+from githubkit.exception import GraphQLFailed
 
+from tests.tools.fake_github.conftest import CHECK, PLACE, refused
 from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.records import PullRequest, QueueEntry
 
-CHECK = "change-freeze/main"
-PLACE = ("acme", "web")
 ENTRIES = """query($owner:String!,$name:String!){repository(owner:$owner,name:$name){mergeQueue(branch:"main"){
  configuration{mergingStrategy} entries(first:10){totalCount nodes{position state jump
   headCommit{oid parents(first:2){nodes{oid}}}
@@ -125,9 +124,7 @@ def test_pull_request_is_queued_only_when_its_checks_pass(web: RepositoryBuilder
 
 def test_direct_merge_is_rejected_when_a_queue_is_required(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     pull = web.merge_queue().pull_request(checks={CHECK: "success"})
-    with pytest.raises(RequestFailed) as refused:
-        person.rest.pulls.merge(*PLACE, pull.number)
-    assert "Changes must be made through the merge queue" in refused.value.response.json()["message"]
+    assert "Changes must be made through the merge queue" in refused(person.rest.pulls.merge, *PLACE, pull.number)[1]
 
 
 def test_deleting_the_base_empties_its_queue(github: FakeGitHub, person: GitHub[Any], bot: GitHub[Any]) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.harness.servers import client_of
-from tools.fake_github import FakeGitHub, Handle
+from tests.tools.fake_github.conftest import ruleset
+from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.classic import find_protection, protect
 from tools.fake_github.model.ways_in import list_ways_in
@@ -31,28 +31,15 @@ def web(github: FakeGitHub) -> RepositoryBuilder:
     return web
 
 
-@pytest.fixture
-def http(handle: Handle) -> Any:
-    with client_of(handle.base_url, trust_env=False) as client:
-        yield client
-
-
 def rename(http: httpx.Client, name: str, new: str, by: str = "admin") -> int:
     """Rename a branch; return the status."""
     headers = {"Authorization": f"Bearer token of {by}"}
     return http.post(f"/repos/acme/web/branches/{name}/rename", headers=headers, json={"new_name": new}).status_code
 
 
-def ruleset(pattern: str, *kinds: str, **more: Any) -> dict[str, Any]:
-    """Return a ruleset of these rules."""
-    conditions = {"ref_name": {"include": [pattern], "exclude": []}, **more.pop("conditions", {})}
-    rules = [{"type": kind} for kind in kinds]
-    return {"name": f"{kinds} {pattern}", "enforcement": "active", "conditions": conditions, "rules": rules, **more}
-
-
 def above(github: FakeGitHub, pattern: str, *kinds: str, **more: Any) -> None:
     """Add a ruleset of the organisation."""
-    github.organization("acme").ruleset(**ruleset(pattern, *kinds, conditions={"repository_name": ALL}, **more))
+    github.organization("acme").ruleset(**ruleset(*kinds, pattern=pattern, conditions={"repository_name": ALL}, **more))
 
 
 def test_only_administrators_rename_the_default_branch(web: RepositoryBuilder, http: httpx.Client) -> None:
@@ -85,8 +72,10 @@ def test_rename_retargets_pull_requests_and_closes_those_from_the_branch(
 def test_rename_needs_deletion_of_the_old_and_creation_of_the_new_name(
     web: RepositoryBuilder, http: httpx.Client
 ) -> None:
-    web.ruleset(**ruleset("refs/heads/kept", "deletion")).ruleset(**ruleset("refs/heads/new/*", "creation"))
-    web.ruleset(**ruleset("refs/heads/fixed", "update")).branch("kept")
+    web.ruleset(**ruleset("deletion", pattern="refs/heads/kept")).ruleset(
+        **ruleset("creation", pattern="refs/heads/new/*")
+    )
+    web.ruleset(**ruleset("update", pattern="refs/heads/fixed")).branch("kept")
     assert rename(http, "kept", "other") == 422
     assert rename(http, "topic", "new/topic") == 422
     assert rename(http, "topic", "fixed") == 201
@@ -138,7 +127,7 @@ def test_owners_rename_past_rules_of_the_organization_but_not_of_the_repository(
     away = [way for way in list_ways_in(github.world, web.record, "topic") if way.way == "rename_away"]
     assert [(way.actor, way.by_bypass) for way in away] == [("organization_admin", True)]
     assert rename(http, "topic", "other", "owner") == 201
-    web.ruleset(**ruleset("refs/heads/other", "deletion"))
+    web.ruleset(**ruleset("deletion", pattern="refs/heads/other"))
     assert rename(http, "other", "topic", "owner") == 422
 
 

@@ -1,17 +1,18 @@
 """The rules that restrict creations, updates and deletions of branches, by whatever way."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
+from tests.tools.fake_github.conftest import CHECK, PLACE
+from tests.tools.fake_github.conftest import ruleset as ruleset_of
 from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.seeding import required_check_rules
 
-PLACE = ("acme", "web")
-CHECK = "change-freeze/main"
 ALWAYS = {"actor_type": "RepositoryRole", "actor_id": 5, "bypass_mode": "always"}
 
 
@@ -20,12 +21,7 @@ def web(github: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
     return github.organization("acme").repository("web", branches=("next",))
 
 
-def ruleset(*kinds: str, pattern: str = "refs/heads/next", **more: Any) -> dict[str, Any]:
-    """Return a ruleset of these rules."""
-    conditions = {"ref_name": {"include": [pattern], "exclude": []}}
-    rules = [{"type": kind} for kind in kinds]
-    name = more.pop("name", f"{kinds}")
-    return {"name": name, "enforcement": "active", "conditions": conditions, "rules": rules, **more}
+ruleset = partial(ruleset_of, pattern="refs/heads/next")
 
 
 def status(call: Any) -> int:

@@ -3,26 +3,13 @@
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
+from tests.tools.fake_github.conftest import PLACE, ruleset
 from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.ways_in import list_ways_in
-
-PLACE = ("acme", "web")
-
-
-@pytest.fixture
-def web(github: FakeGitHub) -> RepositoryBuilder:
-    return github.organization("acme").repository("web")
-
-
-def ruleset(enforcement: str = "active") -> Any:
-    """Return a ruleset that keeps the default branch from changing."""
-    conditions = {"ref_name": {"include": ["~DEFAULT_BRANCH"], "exclude": []}}
-    return {"name": "Stop", "enforcement": enforcement, "conditions": conditions, "rules": [{"type": "update"}]}
 
 
 def merges(person: GitHub[Any], web: RepositoryBuilder) -> bool:
@@ -47,15 +34,15 @@ def test_changed_ruleset_is_enforced_after_the_delay_of_the_repository(
     github: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]
 ) -> None:
     github.settings.update({"rulesetDelaySeconds": 3.0, "rulesetDelays": {"acme/web": 20.0}})
-    rules = person.rest.repos
-    number = rules.create_repo_ruleset(*PLACE, data=ruleset()).parsed_data.id
+    rules: Any = person.rest.repos
+    number = rules.create_repo_ruleset(*PLACE, data=ruleset("update")).parsed_data.id
     assert [rule.type for rule in rules.get_branch_rules(*PLACE, "main").parsed_data] == ["update"]
     for seconds, accepted in ((0, True), (19, True), (2, False)):
         wait(github, seconds)
         assert merges(person, web) == accepted
-    rules.update_repo_ruleset(*PLACE, number, data=ruleset("disabled"))
+    rules.update_repo_ruleset(*PLACE, number, data=ruleset("update", enforcement="disabled"))
     assert rules.get_branch_rules(*PLACE, "main").parsed_data == []
-    rules.update_repo_ruleset(*PLACE, number, data=ruleset())
+    rules.update_repo_ruleset(*PLACE, number, data=ruleset("update"))
     rules.delete_repo_ruleset(*PLACE, number)
     assert not merges(person, web)
     wait(github, 21)

@@ -14,7 +14,6 @@ from tools.fake_github.model.records import Ruleset
 from tools.fake_github.model.world import Actor
 from tools.fake_github.webhook_receiver import GitHubWebhookReceiver
 
-PLACE = ("acme", "web")
 CONTEXT = "change-freeze/stop/a"
 BRANCHES = {"refName": {"include": ["refs/heads/main"], "exclude": []}}
 READ = """query($id:ID!){node(id:$id){...on RepositoryRuleset{name enforcement target

@@ -7,16 +7,14 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import GraphQLFailed
 
-from tests.harness.servers import client_of
-from tools.fake_github import FakeGitHub, Handle
+from tests.tools.fake_github.conftest import CHECK, PLACE
+from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.records import PullRequest, Ruleset
 from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
 from tools.fake_github.model.world import Actor
 from tools.fake_github.seeding import required_check_rules
 
-PLACE = ("acme", "web")
-CHECK = "change-freeze/main"
 STOP = "change-freeze/stop/a"
 DEFAULT_BRANCH = {"ref_name": {"include": ["~DEFAULT_BRANCH"], "exclude": []}}
 ALL = {"include": ["~ALL"], "exclude": []}
@@ -25,12 +23,6 @@ ALL = {"include": ["~ALL"], "exclude": []}
 @pytest.fixture
 def web(github: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
     return github.organization("acme").repository("web").requires(CHECK)
-
-
-@pytest.fixture
-def http(handle: Handle) -> Any:
-    with client_of(handle.base_url, trust_env=False) as client:
-        yield client
 
 
 def stop(app_id: int, *actors: dict[str, Any], **more: Any) -> dict[str, Any]:

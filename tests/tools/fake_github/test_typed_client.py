@@ -8,12 +8,11 @@ from githubkit import GitHub, TokenAuthStrategy
 from githubkit.exception import RequestFailed
 from githubkit_schemas.latest.models import PrivateUser, SimpleUser
 
-from tests.tools.fake_github.conftest import client
+from tests.tools.fake_github.conftest import PLACE, client
 from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.rest.routing import ROUTES
 
-PLACE = ("acme", "web")
 RULES: Any = {
     "name": "Freeze",
     "target": "branch",

@@ -8,12 +8,11 @@ from hypothesis import given, seed, settings
 
 from tests.harness.random_seed import chosen_seed
 from tests.harness.servers import client_of
+from tests.tools.fake_github.conftest import CHECK
 from tests.tools.fake_github.worlds import Copy, build, by_github, everything, worlds
 from tools.fake_github import FakeGitHub, Handle, persistence
 from tools.fake_github.model.ways_in import askers, commits_asked, list_ways_in
 from tools.fake_github.model.world import Actor
-
-CHECK = "change-freeze/main"
 
 
 def test_ways_into_a_branch_are_shown_by_the_control_plane(github: FakeGitHub, handle: Handle) -> None:

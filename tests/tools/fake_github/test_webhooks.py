@@ -7,6 +7,7 @@ import pytest
 from githubkit import GitHub, webhooks
 
 from tests.harness.servers import client_of
+from tests.tools.fake_github.conftest import CHECK, PLACE
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model import checks, teams
@@ -16,8 +17,6 @@ from tools.fake_github.webhook_receiver import GitHubWebhookReceiver
 from tools.fake_github.webhooks.sender import signature
 
 SECRET = "It's a Secret to Everybody"
-CHECK = "change-freeze/main"
-PLACE = ("acme", "web")
 
 
 def graph(client: GitHub[Any], mutation: str, **given: object) -> Any:

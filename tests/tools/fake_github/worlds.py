@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from hypothesis import strategies as st
 
+from tests.tools.fake_github.conftest import CHECK
 from tools.fake_github import FakeGitHub, persistence
 from tools.fake_github.model import branches, checks, classic, merges, pulls, queue
 from tools.fake_github.model.installations import register_app
@@ -20,7 +21,6 @@ from tools.fake_github.model.ways_in import INVENTED, Asker, WayIn
 from tools.fake_github.model.world import Actor, World
 from tools.fake_github.seeding import required_check_rules
 
-CHECK = "change-freeze/main"
 BRANCHES = ("main", "next", "release/1")
 PATTERNS = ("refs/heads/main", "refs/heads/next", "refs/heads/release/*", "~ALL", "~DEFAULT_BRANCH")
 OTHER_APP = 77

@@ -1,5 +1,6 @@
 """Every change is announced by a signed webhook of GitHub's shape."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -210,59 +211,51 @@ def test_failed_delivery_is_recorded_and_not_resent(
     assert [headers["X-GitHub-Delivery"] for _, headers, _ in receiver.received] == [listed[0].guid]
 
 
-class TestLogOfDeliveries:
-    def fill(self, github: FakeGitHub, person: GitHub[Any], receiver: GitHubWebhookReceiver) -> list[str]:
-        """Return the GUIDs of five deliveries, newest first, of which the second and the fourth failed."""
+@pytest.fixture
+def deliver(
+    github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, receiver: GitHubWebhookReceiver
+) -> Callable[[], list[str]]:
+    """Send five webhooks, the second and the fourth in vain, and return their GUIDs, newest first."""
+
+    def send() -> list[str]:
         for number in range(5):
             receiver.status = 500 if number % 2 else 202
             person.rest.repos.update(*PLACE, data={"archived": number % 2 == 0})
             github.sender.drain()
         return [headers["X-GitHub-Delivery"] for _, headers, _ in reversed(receiver.received)]
 
-    def test_log_is_read_by_cursor_from_the_newest_on(
-        self,
-        github: FakeGitHub,
-        app: GitHub[Any],
-        person: GitHub[Any],
-        web: RepositoryBuilder,
-        receiver: GitHubWebhookReceiver,
-    ) -> None:
-        expected, found = self.fill(github, person, receiver), []
-        answer = app.rest.apps.list_webhook_deliveries(per_page=2)
+    return send
+
+
+def test_log_is_read_by_cursor_from_the_newest_on(deliver: Callable[[], list[str]], app: GitHub[Any]) -> None:
+    expected, found = deliver(), []
+    answer = app.rest.apps.list_webhook_deliveries(per_page=2)
+    found += [delivery.guid for delivery in answer.parsed_data]
+    while following := answer.raw_response.links.get("next"):
+        answer = app.rest.apps.list_webhook_deliveries(per_page=2, cursor=following["url"].rpartition("cursor=")[2])
         found += [delivery.guid for delivery in answer.parsed_data]
-        while following := answer.raw_response.links.get("next"):
-            answer = app.rest.apps.list_webhook_deliveries(per_page=2, cursor=following["url"].rpartition("cursor=")[2])
-            found += [delivery.guid for delivery in answer.parsed_data]
-        assert found == expected
+    assert found == expected
 
-    def test_log_lists_failures_alone_where_the_filter_is_known(
-        self,
-        github: FakeGitHub,
-        app: GitHub[Any],
-        person: GitHub[Any],
-        web: RepositoryBuilder,
-        receiver: GitHubWebhookReceiver,
-    ) -> None:
-        guids = self.fill(github, person, receiver)
-        failed = app.rest.apps.list_webhook_deliveries(status="failure").parsed_data
-        assert [delivery.guid for delivery in failed] == [guids[1], guids[3]]
-        github.settings.filters_deliveries = False
-        assert len(app.rest.apps.list_webhook_deliveries(status="failure").parsed_data) == 5
 
-    def test_log_has_what_was_tried_within_three_days(
-        self,
-        github: FakeGitHub,
-        app: GitHub[Any],
-        person: GitHub[Any],
-        web: RepositoryBuilder,
-        receiver: GitHubWebhookReceiver,
-    ) -> None:
-        github.faults.add("webhook_drop", count=1)
-        self.fill(github, person, receiver)
-        assert len(app.rest.apps.list_webhook_deliveries().parsed_data) == 4
-        oldest = github.sender.log()[-1]
-        oldest.delivered_at = timestamp(github.world.clock() - timedelta(days=3, seconds=2))
-        assert len(app.rest.apps.list_webhook_deliveries().parsed_data) == 3
+def test_log_lists_failures_alone_where_the_filter_is_known(
+    deliver: Callable[[], list[str]], github: FakeGitHub, app: GitHub[Any]
+) -> None:
+    guids = deliver()
+    failed = app.rest.apps.list_webhook_deliveries(status="failure").parsed_data
+    assert [delivery.guid for delivery in failed] == [guids[1], guids[3]]
+    github.settings.filters_deliveries = False
+    assert len(app.rest.apps.list_webhook_deliveries(status="failure").parsed_data) == 5
+
+
+def test_log_has_what_was_tried_within_three_days(
+    deliver: Callable[[], list[str]], github: FakeGitHub, app: GitHub[Any]
+) -> None:
+    github.faults.add("webhook_drop", count=1)
+    deliver()
+    assert len(app.rest.apps.list_webhook_deliveries().parsed_data) == 4
+    oldest = github.sender.log()[-1]
+    oldest.delivered_at = timestamp(github.world.clock() - timedelta(days=3, seconds=2))
+    assert len(app.rest.apps.list_webhook_deliveries().parsed_data) == 3
 
 
 @pytest.mark.parametrize(

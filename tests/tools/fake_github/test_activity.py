@@ -4,14 +4,13 @@ import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import orjson
 from githubkit import GitHub
 
 from tests.tools.fake_github.conftest import CHECK, PLACE, refused
-from tools.fake_github import FakeGitHub, persistence
+from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.queue import enqueue
-from tools.fake_github.model.world import Actor, World
+from tools.fake_github.model.world import Actor
 
 NOTHING = "0" * 40
 
@@ -120,10 +119,3 @@ def test_every_check_run_is_listed_with_its_completion_second(
         ("failure", start + timedelta(seconds=1)),
         ("success", start),
     ]
-
-
-def test_activity_survives_a_restart(web: RepositoryBuilder, github: FakeGitHub, person: GitHub[Any]) -> None:
-    write_file(person, "a")
-    world = World()
-    persistence.restore(world, orjson.loads(persistence.dump(github)))
-    assert world.repository_named("acme/web").activities == web.record.activities

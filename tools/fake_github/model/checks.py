@@ -148,11 +148,6 @@ def rerequest_run(world: World, actor: Actor, repository: Repository, run: Check
     _announce(world, actor, repository, run, "rerequested")
 
 
-def rerequest_suite(world: World, actor: Actor, repository: Repository, suite: CheckSuite) -> None:
-    """Ask the App to run all its checks on a commit again."""
-    world.emit(Event("check_suite", "rerequested", actor.account, repository, {"suite": suite}))
-
-
 def request_action(world: World, actor: Actor, repository: Repository, run: CheckRun, identifier: str) -> None:
     """Press one of the buttons of a completed run."""
     if run.status != "completed" or all(action["identifier"] != identifier for action in run.actions):

@@ -8,7 +8,7 @@ from typing import Any
 
 from tools.fake_github.model.identifiers import node_id
 from tools.fake_github.model.records import BranchProtection, Repository
-from tools.fake_github.model.refusals import Refusal, invalid_request, not_found
+from tools.fake_github.model.refusals import Refusal, invalid_request
 from tools.fake_github.model.roles import has_level
 from tools.fake_github.model.world import Actor, Event, World
 
@@ -68,15 +68,6 @@ def _checks(wanted: dict[str, Any]) -> list[dict[str, Any]]:
         {"context": check["context"], "app_id": check["app_id"] if (check.get("app_id") or -1) > 0 else None}
         for check in given
     ]
-
-
-def unprotect(world: World, actor: Actor, repository: Repository, branch: str) -> None:
-    """Remove the protection of a branch."""
-    found = find_protection(world, repository, branch)
-    if found is None:
-        raise not_found()
-    del world.protections[repository.id, branch]
-    _announce(world, actor, repository, found, "deleted")
 
 
 def _announce(world: World, actor: Actor, repository: Repository, protection: BranchProtection, action: str) -> None:

@@ -31,12 +31,6 @@ def belongs(world: World, team: int, organization: Account) -> bool:
     return any(number == team and key.startswith(prefix) for key, number in world.team_slugs.items())
 
 
-def rename_team(world: World, actor: Actor, organization: Account, slug: str, new_slug: str) -> None:
-    """Give a team another name; it keeps its id and its members."""
-    number = world.team_slugs[_key(organization, new_slug)] = world.team_slugs.pop(_key(organization, slug))
-    _announce(world, actor, organization, number, new_slug, "edited", changes={"name": {"from": slug}})
-
-
 def delete_team(world: World, actor: Actor, organization: Account, slug: str) -> None:
     """Delete a team."""
     number = world.team_slugs.pop(_key(organization, slug))

@@ -117,24 +117,6 @@ def create_git_commit(call: Call) -> Answer:
     return Answer(201, shapes.git_commit_json(call.view, call.repository, commit))
 
 
-@route("GET", "/repos/{owner}/{repo}/commits/{ref*}", "contents:read")
-def get_commit(call: Call) -> Answer:
-    """Show a commit, by branch or id."""
-    commit = call.repository.commits[resolve(call.repository, call.params["ref"])]
-    return Answer(200, shapes.commit_json(call.view, call.repository, commit))
-
-
-@route("GET", "/repos/{owner}/{repo}/contents/{path*}", "contents:read")
-def get_content(call: Call) -> Answer:
-    """Show a file at a reference."""
-    ref = call.query.get("ref") or call.repository.default_branch
-    sha = resolve(call.repository, ref)
-    content = branches.file_at(call.repository, sha, call.params["path"])
-    if content is None:
-        raise not_found()
-    return Answer(200, shapes.content_json(call.view, call.repository, ref, call.params["path"], content))
-
-
 @route("PUT", "/repos/{owner}/{repo}/contents/{path*}", "contents:write")
 def put_content(call: Call) -> Answer:
     """Write a file with a commit on a branch: a direct push."""

@@ -2,7 +2,7 @@
 
 from tools.fake_github.answers import paged
 from tools.fake_github.model import checks
-from tools.fake_github.model.records import CheckRun, CheckSuite
+from tools.fake_github.model.records import CheckRun
 from tools.fake_github.model.refusals import not_found
 from tools.fake_github.payloads.checks import check_run_json
 from tools.fake_github.rest.branch_routes import resolve
@@ -15,13 +15,6 @@ def _run(call: Call) -> CheckRun:
     if run is None or run.repository_id != call.repository.id:
         raise not_found()
     return run
-
-
-def _suite(call: Call) -> CheckSuite:
-    suite = call.world.suites.get(call.number("check_suite_id"))
-    if suite is None or suite.repository_id != call.repository.id:
-        raise not_found()
-    return suite
 
 
 def select_runs(runs: list[CheckRun], query: dict[str, str]) -> list[CheckRun]:
@@ -57,13 +50,6 @@ def create_check_run(call: Call) -> Answer:
 def rerequest_check_run(call: Call) -> Answer:
     """Ask the App to run a check again."""
     checks.rerequest_run(call.world, call.actor, call.repository, _run(call))
-    return Answer(201, {})
-
-
-@route("POST", "/repos/{owner}/{repo}/check-suites/{check_suite_id}/rerequest", "checks:write")
-def rerequest_check_suite(call: Call) -> Answer:
-    """Ask the App to run all checks of a suite again."""
-    checks.rerequest_suite(call.world, call.actor, call.repository, _suite(call))
     return Answer(201, {})
 
 

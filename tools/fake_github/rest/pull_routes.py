@@ -111,14 +111,6 @@ def review_pull(call: Call) -> Answer:
     return Answer(200, review_json(call.view, call.repository, pull, review))
 
 
-@route("PUT", "/repos/{owner}/{repo}/pulls/{number}/reviews/{review_id}/dismissals", "pull_requests:write")
-def dismiss_review(call: Call) -> Answer:
-    """Dismiss a review."""
-    pull = _pull(call)
-    review = pulls.dismiss(call.world, call.actor, call.repository, pull, call.number("review_id"))
-    return Answer(200, review_json(call.view, call.repository, pull, review))
-
-
 @route("POST", "/repos/{owner}/{repo}/issues/{number}/labels", "pull_requests:write")
 def add_labels(call: Call) -> Answer:
     """Set labels on a pull request, which are made if they are not there; for whom has triage at least."""

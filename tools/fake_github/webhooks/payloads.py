@@ -69,10 +69,6 @@ def _check_run_body(view: View, event: Event) -> Json:
     return body
 
 
-def _check_suite_body(view: View, event: Event) -> Json:
-    return {"check_suite": checks.check_suite_json(view, _repository(event), event.facts["suite"])}
-
-
 def _head_commit(view: View, repository: Repository, sha: str) -> Json | None:
     commit = repository.commits.get(sha)
     if commit is None:
@@ -187,7 +183,6 @@ MAKERS: dict[str, Maker] = {
     "pull_request": _pull_body,
     "pull_request_review": _review_body,
     "check_run": _check_run_body,
-    "check_suite": _check_suite_body,
     "merge_group": _merge_group_body,
     "push": _push_body,
     "create": _branch_body,

@@ -1,21 +1,25 @@
-"""Generated clients freeze and lift, against the service and against a later version of it.
+"""Generated clients freeze and lift, against the service and a later version; one understands every answer shown.
 
 Each program freezes acme/web's main branch, waits, lifts the freeze after a line on its standard input, is refused
 a second lift, and reads the list of repositories page by page. It prints a line for each step.
 """
 
+import importlib
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from schemas.contract import CONTRACT_PATH
+from rules.contract_names import snake_case
+from schemas.contract import CONTRACT_PATH, load_contract
 from tests.contract.clients.later_version import later_version
+from tools.contract.document import Document, Operation
 from tools.sandbox.clients import Client, Refused
 from tools.sandbox.temporary import temporary_sandbox
 from tools.sdk import (
@@ -30,15 +34,32 @@ pytestmark = [pytest.mark.check, pytest.mark.slow(90)]
 HERE = Path(__file__).parent
 NODE_MODULES = CONTRACT_PATH.parent / "node_modules"
 TIMEOUT = 60.0
+DOCUMENT = Document(load_contract().document)
+ANSWERS = [
+    pytest.param(
+        content["schema"]["$ref"].rpartition("/")[2], DOCUMENT.resolved(example)["value"], id=f"{operation.id}-{name}"
+    )
+    for operation in DOCUMENT.operations()
+    for response in operation.successes.values()
+    for content in response.get("content", {}).values()
+    if "$ref" in content.get("schema", {})
+    for name, example in content.get("examples", {}).items()
+]
 TYPESCRIPT_OPTIONS = ("--strict", "--target", "es2022", "--types", "node", "--skipLibCheck")
 GO_OPTIONS = ("-gcflags=all=-N -l -dwarf=false", "-ldflags=-s -w")
 """Neither optimised nor for a debugger: a quarter less to do where Go's cache lacks the standard library too."""
 
 
-def python_program(folder: Path) -> list[str]:
-    """Generate the Python client; return the command of its program."""
+@cache
+def python_client(folder: Path) -> Path:
+    """Generate the Python client, once for all tests here; return the directory to import it from."""
     generate_python_client(folder / "change_freeze_client")
-    program = shutil.copy(HERE / "python_client.py", folder)
+    return folder
+
+
+def python_program(folder: Path) -> list[str]:
+    """Return the command of the program of the Python client."""
+    program = shutil.copy(HERE / "python_client.py", python_client(folder.with_name("python-client")))
     return [sys.executable, str(program)]
 
 
@@ -121,6 +142,15 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return PROGRAMS[request.param](tmp_path_factory.mktemp("client"))
 
 
+@pytest.fixture(scope="module")
+def imported_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield the name by which the Python client is imported."""
+    folder = python_client(tmp_path_factory.getbasetemp() / "python-client")
+    sys.path.insert(0, str(folder))
+    yield "change_freeze_client"
+    sys.path.remove(str(folder))
+
+
 class PullRequest:
     """An open pull request into acme/web's main branch, as a maintainer at GitHub sees it."""
 
@@ -173,3 +203,29 @@ def test_client_reads_answers_of_a_later_version(program: list[str], sandbox: di
         follow_steps(program, base_url, sandbox)
     assert added["properties"] > 30  # more if the freeze is polled more often
     assert added["values"] > 20
+
+
+def module_of(operation: Operation) -> str:
+    tag = operation.raw["tags"][0].lower().replace(" ", "_").replace("-", "_")
+    return f"api.{tag}.{operation.id}"
+
+
+@pytest.mark.parametrize("operation", list(DOCUMENT.operations()), ids=lambda operation: operation.id)
+def test_each_operation_can_be_called_from_the_client(operation: Operation, imported_client: str) -> None:
+    assert callable(importlib.import_module(f"{imported_client}.{module_of(operation)}").sync_detailed)
+
+
+@pytest.mark.parametrize(("model", "value"), ANSWERS)
+def test_each_response_is_parsed_by_the_client(model: str, value: dict[str, Any], imported_client: str) -> None:
+    parsed = getattr(importlib.import_module(f"{imported_client}.models"), model).from_dict(value)
+    assert parsed.to_dict().keys() == value.keys()
+    schema = load_contract().document["components"]["schemas"].get(model, {})
+    if "properties" in schema or not schema.get(
+        "additionalProperties"
+    ):  # not what Slack defines, whose names are its own
+        assert {snake_case(name) for name in value} <= {name.removesuffix("_") for name in dir(parsed)}
+
+
+def test_repository_name_in_a_path_is_escaped(imported_client: str) -> None:
+    module = importlib.import_module(f"{imported_client}.api.repositories.get_repository")
+    assert module._get_kwargs(repo_id="acme/web")["url"] == "/v1/repos/acme%2Fweb"

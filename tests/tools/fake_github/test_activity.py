@@ -106,12 +106,10 @@ def test_commit_has_the_pull_requests_that_introduced_the_change(
     assert not find(*PLACE, write_file(person, "a")).parsed_data
 
 
-def test_every_check_run_is_listed_with_its_completion_second(
-    web: RepositoryBuilder, github: FakeGitHub, bot: GitHub[Any]
-) -> None:
+def test_every_check_run_is_listed_with_its_completion_second(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     pull, start = web.pull_request(), datetime.now(UTC).replace(microsecond=0)
     for number, conclusion in enumerate(("success", "failure")):
-        github.world.clock = lambda number=number: start + timedelta(seconds=number, milliseconds=900)  # type: ignore[misc]
+        web.github.world.clock = lambda number=number: start + timedelta(seconds=number, milliseconds=900)  # type: ignore[misc]
         report: Any = {"name": CHECK, "head_sha": pull.head_sha, "conclusion": conclusion}
         bot.rest.checks.create(*PLACE, data=report)
     runs = bot.rest.checks.list_for_ref(*PLACE, pull.head_sha, check_name=CHECK, filter_="all").parsed_data.check_runs

@@ -31,20 +31,16 @@ def test_push_to_a_fork_is_a_new_head_and_one_to_the_same_name_is_not(
     assert [file.filename for file in files] == ["b.txt", f"changes/{pull.number}.txt"]
 
 
-def test_branch_of_the_same_name_outlives_the_merge_of_a_fork(
-    github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder
-) -> None:
+def test_branch_of_the_same_name_outlives_the_merge_of_a_fork(person: GitHub[Any], web: RepositoryBuilder) -> None:
     pull = web.pull_request(head="topic", fork="mallory")
     web.record.delete_branch_on_merge = True
     assert person.rest.pulls.merge(*PLACE, pull.number).parsed_data.merged
     assert "topic" in web.record.branches
 
 
-def test_head_of_a_fork_that_is_gone_has_no_repository(
-    github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder
-) -> None:
+def test_head_of_a_fork_that_is_gone_has_no_repository(person: GitHub[Any], web: RepositoryBuilder) -> None:
     pull = web.pull_request(fork="mallory")
-    del github.world.repositories[pull.fork_id or 0]
+    del web.github.world.repositories[pull.fork_id or 0]
     shown: Any = person.rest.pulls.get(*PLACE, pull.number).parsed_data
     assert shown.head.repo is None
     text = "query($id:ID!){node(id:$id){...on PullRequest{isCrossRepository headRepository{id} headRef{name}}}}"

@@ -46,17 +46,15 @@ def test_graphql_schema_is_valid() -> None:
     assert graphql.validate_schema(SCHEMA) == []
 
 
-def test_batch_writes_many_checks_in_a_single_call(
-    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
-) -> None:
+def test_batch_writes_many_checks_in_a_single_call(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     pulls = [web.pull_request() for _ in range(25)]
     text, variables = batch([run_input(web, pull.head_sha, externalId=f"e{pull.number}") for pull in pulls])
     bot.rest.repos.get("acme", "web")  # the token is there now
-    github.calls.reset()
+    web.github.calls.reset()
     data = bot.graphql(text, variables)
     assert [run["checkRun"]["conclusion"] for run in data.values()] == ["FAILURE"] * 25
-    assert (github.calls.total, github.calls.by_root_field["createCheckRun"]) == (1, 25)
-    assert [write["externalId"] for write in github.calls.writes] == [f"e{pull.number}" for pull in pulls]
+    assert (web.github.calls.total, web.github.calls.by_root_field["createCheckRun"]) == (1, 25)
+    assert [write["externalId"] for write in web.github.calls.writes] == [f"e{pull.number}" for pull in pulls]
 
 
 def test_batch_can_succeed_partially(web: RepositoryBuilder, bot: GitHub[Any]) -> None:

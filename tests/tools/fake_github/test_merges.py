@@ -76,14 +76,12 @@ def test_missing_required_checks_are_counted(web: RepositoryBuilder, person: Git
     assert "2 of 2 required status checks have not succeeded: 1 failing and 1 expected." in message
 
 
-def test_success_of_another_app_does_not_satisfy_a_pinned_check(
-    web: RepositoryBuilder, github: FakeGitHub, person: GitHub[Any]
-) -> None:
+def test_success_of_another_app_does_not_satisfy_a_pinned_check(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     pull = web.pull_request()
-    other = register_app(github.world, 99, "forger", None)
-    actor = Actor(github.world.accounts[other.bot_id], other.id)
+    other = register_app(web.github.world, 99, "forger", None)
+    actor = Actor(web.github.world.accounts[other.bot_id], other.id)
     fields = {"name": CHECK, "head_sha": pull.head_sha, "conclusion": "success"}
-    create_check_run(github.world, actor, other.id, web.record, fields)
+    create_check_run(web.github.world, actor, other.id, web.record, fields)
     assert "is expected." in refusal(person, pull.number)[1]
 
 

@@ -103,7 +103,5 @@ def test_branch_is_created_when_rules_allow(web: RepositoryBuilder, person: GitH
     assert web.record.branches["release/1/hotfix"] == tip
 
 
-def test_installation_without_permission_cannot_push(
-    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
-) -> None:
+def test_installation_without_permission_cannot_push(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     assert refused(put, bot, "free") == (403, "Resource not accessible by integration")

@@ -53,14 +53,12 @@ def test_archived_repository_is_read_only(web: RepositoryBuilder, person: GitHub
     assert person.rest.pulls.merge("acme", "web", pull.number).parsed_data.merged
 
 
-def test_deleted_repository_is_gone_with_its_pull_requests(
-    github: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]
-) -> None:
+def test_deleted_repository_is_gone_with_its_pull_requests(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     pull = web.pull_request()
     person.rest.repos.delete("acme", "web")
     with pytest.raises(RequestFailed):
         person.rest.repos.get("acme", "web")
-    assert pull.node_id not in github.world.nodes
+    assert pull.node_id not in web.github.world.nodes
 
 
 def test_repository_lists_are_paged_by_link_headers(github: FakeGitHub, bot: GitHub[Any]) -> None:

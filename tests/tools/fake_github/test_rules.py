@@ -52,15 +52,13 @@ def protection(app_id: int | None = None, *, bound: bool = True, locked: bool = 
     }
 
 
-def test_active_rules_of_a_branch_have_their_rulesets(
-    github: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]
-) -> None:
+def test_active_rules_of_a_branch_have_their_rulesets(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     web.merge_queue(strategy="HEADGREEN").ruleset(**body(enforcement="disabled", bypass_actors=[TEAM]))
     shown, errors = ask(person, web)
     assert not errors
     rules = shown["ref"]["rules"]["nodes"]
     assert [rule["type"] for rule in rules] == ["REQUIRED_STATUS_CHECKS", "MERGE_QUEUE"]
-    assert rules[0]["parameters"]["requiredStatusChecks"] == [{"context": CHECK, "integrationId": github.app_id}]
+    assert rules[0]["parameters"]["requiredStatusChecks"] == [{"context": CHECK, "integrationId": web.github.app_id}]
     assert rules[1]["parameters"]["groupingStrategy"] == "HEADGREEN"
     assert [each["enforcement"] for each in shown["rulesets"]["nodes"]] == ["ACTIVE", "ACTIVE", "DISABLED"]
     assert shown["mergeQueue"]["configuration"]["mergingStrategy"] == "HEADGREEN"

@@ -115,9 +115,7 @@ def test_omitted_parts_of_a_ruleset_stay(github: FakeGitHub, web: RepositoryBuil
     assert (ruleset.target, ruleset.conditions, ruleset.rules, ruleset.bypass_actors) == before
 
 
-def test_each_update_of_a_request_succeeds_or_fails_by_itself(
-    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
-) -> None:
+def test_each_update_of_a_request_succeeds_or_fails_by_itself(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     first, second = existing(web), existing(web, "Second")
     shown = update(
         bot,
@@ -132,7 +130,7 @@ def test_each_update_of_a_request_succeeds_or_fails_by_itself(
     assert errors(shown) == [(kind, [f"ui{place}"]) for place, kind in enumerate(kinds, start=1)]
     assert [shown["data"][f"ui{place}"] is None for place in range(6)] == [False, True, True, True, True, False]
     assert (first.enforcement, second.enforcement) == ("active", "active")
-    assert github.calls.by_root_field["updateRepositoryRuleset"] == 6
+    assert web.github.calls.by_root_field["updateRepositoryRuleset"] == 6
 
 
 def test_creation_of_a_taken_name_fails(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
@@ -142,14 +140,12 @@ def test_creation_of_a_taken_name_fails(web: RepositoryBuilder, bot: GitHub[Any]
     assert errors(create(bot, "R_nowhere")) == [("NOT_FOUND", ["createRepositoryRuleset"])]
 
 
-def test_rulesets_are_changed_only_with_administration(
-    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
-) -> None:
+def test_rulesets_are_changed_only_with_administration(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     ruleset = existing(web)
-    github.world.installations[1001].permissions = {"metadata": "read", "administration": "read"}
+    web.github.world.installations[1001].permissions = {"metadata": "read", "administration": "read"}
     assert errors(update(bot, {"repositoryRulesetId": ruleset.node_id, "name": "x"})) == [("FORBIDDEN", ["ui0"])]
     assert errors(create(bot, web.record.node_id)) == [("FORBIDDEN", ["createRepositoryRuleset"])]
-    assert [each.name for each in github.world.rulesets.values()] == ["Frozen"]
+    assert [each.name for each in web.github.world.rulesets.values()] == ["Frozen"]
 
 
 @pytest.mark.parametrize(("role", "refused"), [("write", [("FORBIDDEN", ["ui0"])]), ("admin", [])])
@@ -174,12 +170,10 @@ def test_rulesets_of_an_organization_need_its_permission(
     assert errors(update(bot, {"repositoryRulesetId": made["id"], "name": "x"})) == [("FORBIDDEN", ["ui0"])]
 
 
-def test_bypass_actors_of_the_graph_are_those_of_rest(
-    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
-) -> None:
+def test_bypass_actors_of_the_graph_are_those_of_rest(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     ruleset = existing(web)
     given: list[dict[str, Any]] = [
-        {"actorId": github.app.node_id, "bypassMode": "ALWAYS"},
+        {"actorId": web.github.app.node_id, "bypassMode": "ALWAYS"},
         {"actorId": "T_c", "bypassMode": "PULL_REQUEST"},
         {"repositoryRoleDatabaseId": 5, "bypassMode": "ALWAYS"},
         {"organizationAdmin": True, "bypassMode": "PULL_REQUEST"},
@@ -187,7 +181,7 @@ def test_bypass_actors_of_the_graph_are_those_of_rest(
     assert "errors" not in update(bot, {"repositoryRulesetId": ruleset.node_id, "bypassActors": given})
     found = [(each["actor_type"], each["actor_id"], each["bypass_mode"]) for each in ruleset.bypass_actors]
     assert found == [
-        ("Integration", github.app_id, "always"),
+        ("Integration", web.github.app_id, "always"),
         ("Team", 12, "pull_request"),
         ("RepositoryRole", 5, "always"),
         ("OrganizationAdmin", None, "pull_request"),
@@ -203,30 +197,26 @@ def test_changes_of_rulesets_by_the_graph_are_announced(
     assert sorted(body["action"] for body in receiver.bodies("repository_ruleset")) == ["created", "edited"]
 
 
-def test_ruleset_changed_by_the_graph_is_enforced_after_the_delay(
-    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
-) -> None:
-    github.settings.update({"rulesetDelaySeconds": 3.0})
+def test_ruleset_changed_by_the_graph_is_enforced_after_the_delay(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    web.github.settings.update({"rulesetDelaySeconds": 3.0})
     ruleset, pull = existing(web), web.pull_request()
-    clock = github.world.clock
-    github.world.clock = lambda: clock() + timedelta(seconds=60)
-    given = {"enforcement": "ACTIVE", "rules": [stop(github.app_id)]}
+    clock = web.github.world.clock
+    web.github.world.clock = lambda: clock() + timedelta(seconds=60)
+    given = {"enforcement": "ACTIVE", "rules": [stop(web.github.app_id)]}
     update(bot, {"repositoryRulesetId": ruleset.node_id, **given})
 
     def blocked() -> bool:
-        actor = Actor(github.maintainer)
-        return bool(merge_violations(github.world, actor, web.record, "main", pull.head_sha, None))
+        actor = Actor(web.github.maintainer)
+        return bool(merge_violations(web.github.world, actor, web.record, "main", pull.head_sha, None))
 
     assert not blocked()
-    github.world.clock = lambda: clock() + timedelta(seconds=64)
+    web.github.world.clock = lambda: clock() + timedelta(seconds=64)
     assert blocked()
 
 
-def test_request_that_changes_rulesets_costs_as_any_mutation(
-    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
-) -> None:
+def test_request_that_changes_rulesets_costs_as_any_mutation(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     given = [{"repositoryRulesetId": existing(web, f"r{number}").node_id, "name": f"n{number}"} for number in range(20)]
-    github.settings.update({"secondaryLimits": True, "graphqlPointsPerMinute": 9})
+    web.github.settings.update({"secondaryLimits": True, "graphqlPointsPerMinute": 9})
     assert "errors" not in update(bot, *given)
     with pytest.raises(RequestFailed):  # a mutation costs five points
         update(bot, *given)

@@ -154,10 +154,8 @@ def test_withdrawn_permission_is_withdrawn_from_tokens_too(
         seen(github, receiver)
 
 
-def test_only_administrators_change_a_repository(
-    github: FakeGitHub, web: RepositoryBuilder, http: httpx.Client
-) -> None:
-    github.world.tokens["token of ada"] = web.person("ada", "write")
+def test_only_administrators_change_a_repository(web: RepositoryBuilder, http: httpx.Client) -> None:
+    web.github.world.tokens["token of ada"] = web.person("ada", "write")
     ada = {"Authorization": "Bearer token of ada"}
     assert http.patch("/repos/acme/web", headers=ada, json={"name": "site"}).status_code == 403
     assert http.get("/repos/acme/web", headers=ada).status_code == 200

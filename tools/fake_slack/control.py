@@ -59,8 +59,6 @@ def _type(slack: FakeSlack, body: Json) -> Reply:
 
 
 def _click(slack: FakeSlack, body: Json) -> Reply:
-    if "form" in body:
-        return people.click_in_form(slack, body["form"], body["action"])
     from_team = body.get("fromTeam")
     return people.click(slack, body["user"], body["channel"], body["ts"], body["action"], from_team=from_team)
 

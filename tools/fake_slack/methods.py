@@ -64,12 +64,6 @@ def show_answer(core: Core, address: ResponseAddress, body: Json) -> None:
     core.changes += 1
 
 
-def _test(core: Core, _params: Json, token: Token) -> Answer:
-    workspace = core.workspace(str(token.team))
-    named = {"url": f"{core.base_url}/", "team": workspace.name, "team_id": workspace.id, "user": "freezes"}
-    return Answer(200, {"ok": True, **named, "user_id": BOT, "bot_id": "B0BOT", "is_enterprise_install": False})
-
-
 def _revoke(core: Core, _params: Json, token: Token) -> Answer:
     token.revoked = True
     core.changes += 1
@@ -212,7 +206,6 @@ def _refuse_rate(core: Core, params: Json) -> Answer | None:
 
 
 METHODS: dict[str, tuple[str | None, Callable[[Core, Json, Token], Answer]]] = {
-    "auth.test": (None, _test),
     "auth.revoke": (None, _revoke),
     "chat.postMessage": ("chat:write", _post),
     "chat.update": ("chat:write", _update),

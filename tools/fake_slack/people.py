@@ -65,20 +65,6 @@ def click(core: Core, user: str, channel: str, ts: str, action_id: str, *, from_
     return send_form(core, {"payload": json.dumps(payload)})
 
 
-def click_in_form(core: Core, form_id: str, action_id: str) -> Reply:
-    """Click a button inside a form."""
-    with core.lock:
-        form = _open_form(core, form_id)
-        block, element = _element(form.view["blocks"], action_id)
-        payload = {
-            **_interaction(core, form.team, form.user, "block_actions"),
-            "container": {"type": "view", "view_id": form.id},
-            "view": _view_of(form, {}),
-            "actions": [_action(core, block, element)],
-        }
-    return send_form(core, {"payload": json.dumps(payload)})
-
-
 def submit(core: Core, form_id: str, values: dict[str, Any], *, from_team: str | None = None) -> Reply:
     """Submit a form with a value for each of its blocks; raise ValueError for what Slack's client does not submit."""
     with core.lock:

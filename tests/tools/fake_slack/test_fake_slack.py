@@ -27,9 +27,6 @@ def post(client: WebClient, **more: Any) -> Any:
 
 
 class TestMethods:
-    def test_token_tells_whose_it_is(self, client: WebClient) -> None:
-        assert client.auth_test()["team_id"] == "T0ACME"
-
     @pytest.mark.parametrize(
         ("given", "word"),
         [

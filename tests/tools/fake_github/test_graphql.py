@@ -14,6 +14,7 @@ from tools.fake_github.graph.timeline_fields import ITEM_TYPES
 from tools.fake_github.model.classic import protect
 from tools.fake_github.model.labels import add_label
 from tools.fake_github.model.pulls import note, review
+from tools.fake_github.model.queue import enqueue
 from tools.fake_github.model.world import Actor
 
 
@@ -231,10 +232,7 @@ def test_every_field_of_the_graphql_schema_resolves(
     for kind in ITEM_TYPES.values():
         label_id = pull.timeline[0].label_id
         note(github.world, Actor(github.maintainer), pull, kind, before="main", after="main", label_id=label_id or "")
-    enqueue = "mutation($i:EnqueuePullRequestInput!){enqueuePullRequest(input:$i){mergeQueueEntry{id}}}"
-    github.world.installations[1001].permissions["pull_requests"] = "write"
-    fresh = bot.graphql(enqueue, {"i": {"pullRequestId": pull.node_id}})
-    entry = fresh["enqueuePullRequest"]["mergeQueueEntry"]["id"]
+    entry = enqueue(github.world, Actor(github.maintainer), web.record, pull).node_id
     run = next(iter(github.world.runs.values()))
     suite = github.world.suites[run.suite_id]
     for kind, node in {

@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 from githubkit import GitHub
-from githubkit.exception import GraphQLFailed
 
 from tests.tools.fake_github.conftest import CHECK, PLACE, refused
 from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.model import queue
 from tools.fake_github.model.records import PullRequest, QueueEntry
+from tools.fake_github.model.refusals import Refusal
+from tools.fake_github.model.world import Actor
 
 ENTRIES = """query($owner:String!,$name:String!){repository(owner:$owner,name:$name){mergeQueue(branch:"main"){
  configuration{mergingStrategy} entries(first:10){totalCount nodes{position state jump
@@ -22,9 +24,8 @@ def web(github: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
     return github.organization("acme").repository("web").requires(CHECK)
 
 
-def enqueue(person: GitHub[Any], pull: PullRequest, *, jump: bool = False) -> None:
-    text = "mutation($i:EnqueuePullRequestInput!){enqueuePullRequest(input:$i){mergeQueueEntry{position}}}"
-    person.graphql(text, {"i": {"pullRequestId": pull.node_id, "jump": jump}})
+def enqueue(web: RepositoryBuilder, pull: PullRequest, *, jump: bool = False) -> None:
+    queue.enqueue(web.github.world, Actor(web.github.maintainer), web.record, pull, jump=jump)
 
 
 def entry(web: RepositoryBuilder, pull: PullRequest) -> QueueEntry:
@@ -37,10 +38,10 @@ def report(bot: GitHub[Any], sha: str | None, conclusion: Any) -> None:
     bot.rest.checks.create(*PLACE, name=CHECK, head_sha=sha or "", status="completed", conclusion=conclusion)
 
 
-def queued(web: RepositoryBuilder, person: GitHub[Any], count: int) -> list[PullRequest]:
+def queued(web: RepositoryBuilder, count: int) -> list[PullRequest]:
     pulls = [web.pull_request(checks={CHECK: "success"}) for _ in range(count)]
     for pull in pulls:
-        enqueue(person, pull)
+        enqueue(web, pull)
     return pulls
 
 
@@ -49,7 +50,7 @@ def merged(pulls: list[PullRequest]) -> list[bool]:
 
 
 def test_merge_group_is_based_on_the_group_before(web: RepositoryBuilder, person: GitHub[Any]) -> None:
-    first, second = queued(web.merge_queue(), person, 2)
+    first, second = queued(web.merge_queue(), 2)
     shown = person.graphql(ENTRIES, {"owner": "acme", "name": "web"})["repository"]["mergeQueue"]["entries"]
     assert shown["totalCount"] == 2
     ahead, behind = shown["nodes"]
@@ -61,35 +62,31 @@ def test_merge_group_is_based_on_the_group_before(web: RepositoryBuilder, person
     assert entry(web, first).head_ref == f"gh-readonly-queue/main/pr-{first.number}-{web.record.branches['main']}"
 
 
-def test_passing_merge_group_is_merged(web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]) -> None:
-    pulls = queued(web.merge_queue(), person, 2)
+def test_passing_merge_group_is_merged(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    pulls = queued(web.merge_queue(), 2)
     group = entry(web, pulls[0]).head_sha
     report(bot, group, "success")
     assert merged(pulls) == [True, False]
     assert web.record.branches["main"] == group
 
 
-def test_allgreen_group_waits_for_earlier_groups(web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]) -> None:
-    pulls = queued(web.merge_queue(strategy="ALLGREEN"), person, 2)
+def test_allgreen_group_waits_for_earlier_groups(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    pulls = queued(web.merge_queue(strategy="ALLGREEN"), 2)
     report(bot, entry(web, pulls[1]).head_sha, "success")
     assert merged(pulls) == [False, False]
     report(bot, entry(web, pulls[0]).head_sha, "success")
     assert merged(pulls) == [True, True]
 
 
-def test_headgreen_merges_all_groups_up_to_the_last_passing(
-    web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
-) -> None:
-    pulls = queued(web.merge_queue(strategy="HEADGREEN"), person, 3)
+def test_headgreen_merges_all_groups_up_to_the_last_passing(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    pulls = queued(web.merge_queue(strategy="HEADGREEN"), 3)
     report(bot, entry(web, pulls[0]).head_sha, "failure")
     report(bot, entry(web, pulls[1]).head_sha, "success")
     assert merged(pulls) == [True, True, False]
 
 
-def test_failing_group_leaves_the_queue_and_later_groups_are_rebuilt(
-    web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
-) -> None:
-    first, second = queued(web.merge_queue(), person, 2)
+def test_failing_group_leaves_the_queue_and_later_groups_are_rebuilt(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    first, second = queued(web.merge_queue(), 2)
     before = entry(web, second).head_sha
     report(bot, entry(web, first).head_sha, "failure")
     assert web.github.world.queue_entry(first) is None
@@ -99,27 +96,26 @@ def test_failing_group_leaves_the_queue_and_later_groups_are_rebuilt(
 
 
 def test_push_removes_a_pull_request_from_the_queue(web: RepositoryBuilder, person: GitHub[Any]) -> None:
-    (pull,) = queued(web.merge_queue(), person, 1)
+    (pull,) = queued(web.merge_queue(), 1)
     person.rest.repos.create_or_update_file_contents(
         *PLACE, "a.txt", message="More", content="aGVsbG8=", branch=pull.head_ref
     )
     assert web.github.world.queue_entry(pull) is None
 
 
-def test_queued_pull_request_can_jump_and_be_removed(web: RepositoryBuilder, person: GitHub[Any]) -> None:
-    first, second = queued(web.merge_queue(), person, 2)
+def test_queued_pull_request_can_jump_and_be_removed(web: RepositoryBuilder) -> None:
+    first, second = queued(web.merge_queue(), 2)
     urgent = web.pull_request(checks={CHECK: "success"})
-    enqueue(person, urgent, jump=True)
-    text = "mutation($i:DequeuePullRequestInput!){dequeuePullRequest(input:$i){mergeQueueEntry{position}}}"
-    person.graphql(text, {"i": {"id": first.node_id}})
+    enqueue(web, urgent, jump=True)
+    queue.dequeue(web.github.world, Actor(web.github.maintainer), web.record, first)
     left = [each.number for each in web.github.world.queues[web.record.id, "main"]]
     assert left == [urgent.number, second.number]
 
 
-def test_pull_request_is_queued_only_when_its_checks_pass(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_pull_request_is_queued_only_when_its_checks_pass(web: RepositoryBuilder) -> None:
     pull = web.merge_queue().pull_request()
-    with pytest.raises(GraphQLFailed, match="is expected"):
-        enqueue(person, pull)
+    with pytest.raises(Refusal, match="is expected"):
+        enqueue(web, pull)
 
 
 def test_direct_merge_is_rejected_when_a_queue_is_required(web: RepositoryBuilder, person: GitHub[Any]) -> None:
@@ -132,7 +128,7 @@ def test_deleting_the_base_empties_its_queue(github: FakeGitHub, person: GitHub[
     web.merge_queue("next")
     pulls = [web.pull_request(base="next") for _ in range(2)]
     for pull in pulls:
-        enqueue(person, pull)
+        enqueue(web, pull)
     assert person.rest.git.delete_ref(*PLACE, "heads/next").status_code == 204
     assert [pull.state for pull in pulls] == ["closed", "closed"]
     assert all(web.github.world.queue_entry(pull) is None for pull in pulls)

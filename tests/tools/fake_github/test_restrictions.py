@@ -11,6 +11,8 @@ from tests.tools.fake_github.conftest import CHECK, PLACE
 from tests.tools.fake_github.conftest import ruleset as ruleset_of
 from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.model.queue import enqueue
+from tools.fake_github.model.world import Actor
 from tools.fake_github.seeding import required_check_rules
 
 ALWAYS = {"actor_type": "RepositoryRole", "actor_id": 5, "bypass_mode": "always"}
@@ -99,11 +101,7 @@ def test_restricted_update_keeps_auto_merge_and_the_queue_from_merging(
     bot.rest.checks.create(*PLACE, name=CHECK, head_sha=armed.head_sha, status="completed", conclusion="success")
     assert armed.merged_at is None
     web.merge_queue("next")
-    mutation = "mutation($id:ID!){enqueuePullRequest(input:{pullRequestId:$id}){mergeQueueEntry{headCommit{oid}}}}"
-    made = branch.person.request(
-        "POST", "/graphql", json={"query": mutation, "variables": {"id": armed.node_id}}
-    ).json()
-    group = made["data"]["enqueuePullRequest"]["mergeQueueEntry"]["headCommit"]["oid"]
+    group = enqueue(web.github.world, Actor(web.github.maintainer), web.record, armed).head_sha or ""
     bot.rest.checks.create(*PLACE, name=CHECK, head_sha=group, status="completed", conclusion="success")
     assert (armed.merged_at, web.github.world.queue_entry(armed)) == (None, None)
 

@@ -5,11 +5,11 @@ from typing import Any
 import httpx
 import pytest
 from githubkit import GitHub
-from githubkit.exception import GraphQLFailed
 
 from tests.tools.fake_github.conftest import CHECK, PLACE
 from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.model.queue import enqueue
 from tools.fake_github.model.records import PullRequest, Ruleset
 from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
 from tools.fake_github.model.world import Actor
@@ -68,19 +68,6 @@ def test_auto_merge_waits_for_a_check_after_the_rules_allow_it(
     assert pull.merged_at is not None
 
 
-def test_auto_merge_is_not_armed_again_when_nothing_blocks(
-    web: RepositoryBuilder, bot: GitHub[Any], person: GitHub[Any]
-) -> None:
-    pull = web.pull_request(autoMerge=True)
-    ruleset = stopped(web)
-    report(bot, pull.head_sha, CHECK)
-    text = "mutation($i:EnablePullRequestAutoMergeInput!){enablePullRequestAutoMerge(input:$i){clientMutationId}}"
-    person.graphql(text, {"i": {"pullRequestId": pull.node_id}})
-    end(web, ruleset, "disabled")
-    with pytest.raises(GraphQLFailed, match="clean status"):  # a client merges it then, as `gh pr merge --auto` does
-        person.graphql(text, {"i": {"pullRequestId": pull.node_id}})
-
-
 def test_auto_merge_uses_no_bypass(web: RepositoryBuilder, bot: GitHub[Any], person: GitHub[Any]) -> None:
     pull = web.pull_request(autoMerge=True)
     stopped(web, {"actor_type": "OrganizationAdmin", "actor_id": 1})
@@ -89,10 +76,9 @@ def test_auto_merge_uses_no_bypass(web: RepositoryBuilder, bot: GitHub[Any], per
     assert person.rest.pulls.merge(*PLACE, pull.number).parsed_data.merged
 
 
-def queued(web: RepositoryBuilder, person: GitHub[Any]) -> PullRequest:
+def queued(web: RepositoryBuilder) -> PullRequest:
     pull = web.merge_queue().pull_request(checks={CHECK: "success"})
-    text = "mutation($i:EnqueuePullRequestInput!){enqueuePullRequest(input:$i){clientMutationId}}"
-    person.graphql(text, {"i": {"pullRequestId": pull.node_id}})
+    enqueue(web.github.world, Actor(web.github.maintainer), web.record, pull)
     return pull
 
 
@@ -102,10 +88,8 @@ def group(web: RepositoryBuilder, pull: PullRequest) -> str | None:
     return found.head_sha
 
 
-def test_queue_waits_until_the_context_of_the_stop_completes(
-    web: RepositoryBuilder, bot: GitHub[Any], person: GitHub[Any]
-) -> None:
-    pull = queued(web, person)
+def test_queue_waits_until_the_context_of_the_stop_completes(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    pull = queued(web)
     stopped(web, {"actor_type": "OrganizationAdmin", "actor_id": 1})
     report(bot, group(web, pull), CHECK)
     report(bot, group(web, pull), STOP, status="in_progress")
@@ -114,10 +98,8 @@ def test_queue_waits_until_the_context_of_the_stop_completes(
     assert pull.merged_at is not None
 
 
-def test_queue_waits_for_a_check_after_the_stop_has_ended(
-    web: RepositoryBuilder, bot: GitHub[Any], person: GitHub[Any]
-) -> None:
-    pull = queued(web, person)
+def test_queue_waits_for_a_check_after_the_stop_has_ended(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    pull = queued(web)
     ruleset = stopped(web)
     report(bot, group(web, pull), CHECK)
     end(web, ruleset, "disabled")

@@ -11,19 +11,14 @@ from tests.harness.servers import client_of
 from tests.tools.fake_github.conftest import CHECK, PLACE
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
-from tools.fake_github.model import checks, teams
+from tools.fake_github.model import checks, pulls, queue, teams
 from tools.fake_github.model.identifiers import timestamp
+from tools.fake_github.model.records import AutoMerge
 from tools.fake_github.model.world import Actor
 from tools.fake_github.webhook_receiver import GitHubWebhookReceiver
 from tools.fake_github.webhooks.sender import signature
 
 SECRET = "It's a Secret to Everybody"
-
-
-def graph(client: GitHub[Any], mutation: str, **given: object) -> Any:
-    kind = mutation[0].upper() + mutation[1:] + "Input"
-    text = f"mutation($input:{kind}!){{{mutation}(input:$input){{clientMutationId}}}}"
-    return client.graphql(text, {"input": given})
 
 
 @pytest.fixture
@@ -39,10 +34,12 @@ def change_pull_requests(github: FakeGitHub, person: GitHub[Any], web: Repositor
     person.rest.pulls.update(*PLACE, pull.number, data={"base": "main"})
     change: Any = {"message": "More", "content": "aGVsbG8=", "branch": pull.head_ref}
     person.rest.repos.create_or_update_file_contents(*PLACE, "a.txt", data=change)
-    graph(person, "convertPullRequestToDraft", pullRequestId=pull.node_id)
-    graph(person, "markPullRequestReadyForReview", pullRequestId=pull.node_id)
-    graph(person, "enablePullRequestAutoMerge", pullRequestId=pull.node_id)
-    graph(person, "disablePullRequestAutoMerge", pullRequestId=pull.node_id)
+    with github.world.lock:
+        actor = Actor(github.maintainer)
+        for draft in (True, False):
+            pulls.set_draft(github.world, actor, web.record, pull, draft=draft)
+        for auto_merge in (AutoMerge(github.world.now(), actor.account.id, "merge"), None):
+            pulls.set_auto_merge(github.world, actor, web.record, pull, auto_merge)
     person.rest.issues.add_labels(*PLACE, pull.number, data={"labels": ["fix"]})
     person.rest.issues.update_label(*PLACE, "fix", data={"new_name": "hotfix"})
     person.rest.issues.remove_label(*PLACE, pull.number, "hotfix")
@@ -64,13 +61,12 @@ def change_checks(github: FakeGitHub, person: GitHub[Any], bot: GitHub[Any], web
         checks.request_action(github.world, Actor(github.maintainer), web.record, record, "exception")
 
 
-def change_the_queue(github: FakeGitHub, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder) -> None:
+def change_the_queue(github: FakeGitHub, bot: GitHub[Any], web: RepositoryBuilder) -> None:
     web.merge_queue()
     for conclusion in ("success", "failure"):
         pull = web.pull_request(checks={CHECK: "success"})
-        graph(person, "enqueuePullRequest", pullRequestId=pull.node_id)
-        entry = github.world.queue_entry(pull)
-        assert entry is not None
+        with github.world.lock:
+            entry = queue.enqueue(github.world, Actor(github.maintainer), web.record, pull)
         bot.rest.checks.create(*PLACE, data={"name": CHECK, "head_sha": entry.head_sha or "", "conclusion": conclusion})
         assert (pull.merged_at is not None) == (conclusion == "success")
 
@@ -158,7 +154,7 @@ def test_webhook_events_are_signed_and_parsed_by_the_typed_client(
     github = handle.github
     change_pull_requests(github, person, web)
     change_checks(github, person, bot, web)
-    change_the_queue(github, person, bot, web)
+    change_the_queue(github, bot, web)
     change_rulesets(person)
     change_classic_protection(person)
     change_repositories(github, person)

@@ -1,14 +1,12 @@
-"""What the graph can change."""
+"""The checks that the graph writes."""
 
 from typing import Any
 
-from tools.fake_github.graph.queries import Args, find_node_of, repository_of
-from tools.fake_github.graph.resolvers import Context, GraphError, resolver
-from tools.fake_github.model import checks, pulls, queue
-from tools.fake_github.model.protection import merge_violations
-from tools.fake_github.model.records import AutoMerge, PullRequest, Repository
+from tools.fake_github.graph.queries import Args, find_node_of
+from tools.fake_github.graph.resolvers import Context, resolver
+from tools.fake_github.model import checks
+from tools.fake_github.model.records import Repository
 from tools.fake_github.model.refusals import forbidden_to_integration
-from tools.fake_github.model.roles import refuse_changes
 
 RUN_FIELDS = {
     "name": "name",
@@ -51,73 +49,3 @@ def _create(_value: Any, args: Args, context: Context) -> dict[str, Any]:
         run = checks.create_check_run(context.world, context.caller.actor, app_id, repository, _run_fields(given))
         answer["checkRun"] = None if fault else run
     return answer
-
-
-def _pull(context: Context, identifier: str) -> tuple[Repository, PullRequest]:
-    context.caller.require("pull_requests:write")
-    pull = find_node_of(context, identifier, PullRequest, "PullRequest")
-    return repository_of(context, pull), pull
-
-
-def _expect_head(pull: PullRequest, given: Args) -> None:
-    if given.get("expectedHeadOid") not in {None, pull.head_sha}:
-        raise GraphError("UNPROCESSABLE", "Head sha was modified. Review and try again.")
-
-
-@resolver("Mutation", "enqueuePullRequest")
-def _enqueue(_value: Any, args: Args, context: Context) -> dict[str, Any]:
-    given = args["input"]
-    repository, pull = _pull(context, given["pullRequestId"])
-    _expect_head(pull, given)
-    entry = queue.enqueue(context.world, context.caller.actor, repository, pull, jump=bool(given.get("jump")))
-    return {"mergeQueueEntry": entry, "clientMutationId": given.get("clientMutationId")}
-
-
-@resolver("Mutation", "dequeuePullRequest")
-def _dequeue(_value: Any, args: Args, context: Context) -> dict[str, Any]:
-    given = args["input"]
-    repository, pull = _pull(context, given["id"])
-    entry = queue.dequeue(context.world, context.caller.actor, repository, pull)
-    return {"mergeQueueEntry": entry, "clientMutationId": given.get("clientMutationId")}
-
-
-@resolver("Mutation", "enablePullRequestAutoMerge")
-def _enable(_value: Any, args: Args, context: Context) -> dict[str, Any]:
-    given = args["input"]
-    repository, pull = _pull(context, given["pullRequestId"])
-    _expect_head(pull, given)
-    refuse_changes(context.world, context.caller.actor, repository)
-    if not repository.allow_auto_merge:
-        raise GraphError("UNPROCESSABLE", "Pull request Auto merge is not allowed for this repository")
-    actor = context.caller.actor
-    blocked = merge_violations(context.world, actor, repository, pull.base_ref, pull.head_sha, pull.review_decision)
-    if pull.state != "open" or (not blocked and not pull.draft):
-        raise GraphError("UNPROCESSABLE", "Pull request Pull request is in clean status")
-    auto_merge = AutoMerge(
-        enabled_at=context.world.now(),
-        enabled_by_id=actor.account.id,
-        merge_method=(given.get("mergeMethod") or "MERGE").lower(),
-        commit_title=given.get("commitHeadline") or "",
-        commit_message=given.get("commitBody") or "",
-    )
-    pulls.set_auto_merge(context.world, actor, repository, pull, auto_merge)
-    return {"clientMutationId": given.get("clientMutationId")}
-
-
-@resolver("Mutation", "disablePullRequestAutoMerge")
-def _disable(_value: Any, args: Args, context: Context) -> dict[str, Any]:
-    repository, pull = _pull(context, args["input"]["pullRequestId"])
-    pulls.set_auto_merge(context.world, context.caller.actor, repository, pull, None)
-    return {"clientMutationId": args["input"].get("clientMutationId")}
-
-
-def _draft(name: str, *, draft: bool) -> None:
-    @resolver("Mutation", name)
-    def change(_value: Any, args: Args, context: Context) -> dict[str, Any]:
-        repository, pull = _pull(context, args["input"]["pullRequestId"])
-        pulls.set_draft(context.world, context.caller.actor, repository, pull, draft=draft)
-        return {"clientMutationId": args["input"].get("clientMutationId")}
-
-
-_draft("convertPullRequestToDraft", draft=True)
-_draft("markPullRequestReadyForReview", draft=False)

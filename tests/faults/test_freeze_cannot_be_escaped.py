@@ -6,13 +6,12 @@ import pytest
 
 from rules.errors import ServiceError
 from services.core.unit_of_work import Caller, UnitOfWork
-from services.freezes import end, views
 from services.repositories import branches, enablement, watches
 from tests.factories.plans import granted
 from tests.faults.test_full_resync import each_delivered_or_lost, find_out
 from tests.harness.github_harness import ADA, Builder, Harness
-from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
-from tools.fake_github.model import installations, repositories
+from tests.harness.webhook_queue import WebhookQueue, disagreements, work
+from tools.fake_github.model import installations
 from tools.fake_github.model.world import Actor
 
 
@@ -205,52 +204,8 @@ class TestUnwatching:
         harness.freeze()
         with unit_of(harness) as uow:
             if way == "unwatch":
-                watches.watch_branch(uow, "acme/web", "main")
+                assert watches.watch_branch(uow, "acme/web", "main").id == harness.branches["acme/web"].id
             else:
                 enablement.enable(uow, ["acme/web"])
         work(harness)
         assert set(harness.conclusions().values()) == {"failure"}
-
-
-class TestTransfer:
-    def test_transferred_repository_stays_in_its_freeze_until_the_end(self, harness: Harness, build: Builder) -> None:
-        build("api", "web", pulls=1)
-        work(harness)
-        webhook_queue = WebhookQueue(harness)
-        freeze = harness.freeze({"type": "repositories", "repositories": ["acme/web"]})
-        work(harness)
-        new_owner = harness.fake_github.organization("initech").account
-        record = harness.fake_github.organization("acme").repository("web").record
-        with harness.fake_github.world.lock:
-            repositories.transfer(harness.fake_github.world, Actor(harness.fake_github.maintainer), record, new_owner)
-        webhook_queue.run()
-        full_resync(harness)
-        assert harness.conclusions()["initech/web#1"] == "failure"
-        with unit_of(harness) as uow:
-            shown = views.show(uow, freeze)
-        assert (shown["state"], shown["targets"]["total"]) == ("in_force", 1)
-        with unit_of(harness) as uow:
-            end.lift(uow, freeze, None)
-
-    def test_returned_repository_is_released_by_the_lift(self, harness: Harness, build: Builder) -> None:
-        build("web", pulls=1)
-        work(harness)
-        webhook_queue = WebhookQueue(harness)
-        freeze = harness.freeze()
-        work(harness)
-        initech, acme = (
-            harness.fake_github.organization("initech").account,
-            harness.fake_github.organization("acme").account,
-        )
-        record = harness.fake_github.organization("acme").repository("web").record
-        for owner in (initech, acme):
-            with harness.fake_github.world.lock:
-                repositories.transfer(harness.fake_github.world, Actor(harness.fake_github.maintainer), record, owner)
-            webhook_queue.run()
-            work(harness)
-            if owner is initech:
-                harness.lift(freeze)
-                work(harness)
-                assert harness.conclusions() == {"initech/web#1": "failure"}
-        assert harness.conclusions() == {"acme/web#1": "success"}
-        assert harness.sql("SELECT state FROM freeze_targets") == [("released",)]

@@ -319,12 +319,15 @@ class TestRepository:
         hand_to(harness, "strangers")
         find_out(webhook_queue, delivered=delivered)
         assert harness.sql("SELECT removed_at IS NOT NULL FROM repositories WHERE name = 'web'") == [(True,)]
+        assert targets(harness, freeze) == {"api:main", "web:main"}
+        assert harness.sql("SELECT ended_at FROM freezes") == [(None,)]
         assert harness.merge("strangers/web", 1).status_code == 405
         harness.lift(freeze)
         work(harness)
         hand_to(harness, "acme")
         find_out(webhook_queue, delivered=delivered)
         assert harness.merge("acme/web", 1).status_code == 200
+        assert harness.sql("SELECT DISTINCT state FROM freeze_targets") == [("released",)]
 
 
 class TestBranch:

@@ -158,6 +158,9 @@ class TestInstallation:
         find_out(webhook_queue, delivered=delivered)
         assert harness.sql("SELECT end_reason FROM freezes") == [("installation_removed",)]
         assert harness.merge("acme/web", 1).status_code == 200
+        harness.freeze()
+        work(harness)
+        assert harness.conclusions() == {"acme/api#1": "failure"}
 
 
 class TestPermission:
@@ -177,6 +180,7 @@ class TestPermission:
             assert target["next_attempt_at"] is None
             assert target["heads"] == {"total": 1, "written": 0}
         assert harness.run_until_idle() == 0
+        assert harness.sql("SELECT DISTINCT due_at - clock_timestamp() > '10 minutes' FROM checks") == [(True,)]
 
     def test_granted_permission_is_used_at_once(self, harness: Harness, webhook_queue: WebhookQueue) -> None:
         deny_checks(harness)

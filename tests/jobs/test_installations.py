@@ -103,13 +103,6 @@ class TestAfterUninstallation:
         desk.webhook_queue.run()
         return number
 
-    def test_uninstallation_ends_freezes_and_keeps_written_checks(
-        self, harness: Harness, desk: Desk, former: int
-    ) -> None:
-        assert harness.sql("SELECT end_reason FROM freezes") == [("installation_removed",)]
-        assert set(harness.conclusions().values()) == {"failure"}
-        assert desk.state() == "removed"
-
     def test_branches_are_evaluated_again_when_the_installation_is_claimed(
         self, harness: Harness, desk: Desk, former: int
     ) -> None:

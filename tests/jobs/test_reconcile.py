@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from sqlalchemy import select
 from sqlalchemy.event import listen, remove
 
@@ -18,9 +17,7 @@ from tests import factories
 from tests.factories.freezes import FAR_AWAY
 from tests.harness.github_harness import Builder, Harness
 from tests.jobs.passes import evaluated_pass, leased_pass
-from tools.fake_github.model import checks
 from tools.fake_github.model.records import PullRequest
-from tools.fake_github.model.world import Actor
 
 PATTERN = "change-freeze/**"
 
@@ -161,32 +158,8 @@ class TestAtRest:
         harness.run_until_idle()
         assert not harness.fake_github.calls.writes
 
-    def test_full_resync_corrects_a_check_that_was_edited_by_hand(self, harness: Harness, build: Builder) -> None:
-        pull, *_ = build("web", pulls=1)
-        harness.freeze()
-        harness.run_until_idle()
-        repository = harness.fake_github.organization("acme").repository("web").record
-        bot = Actor(harness.fake_github.world.accounts[harness.fake_github.app.bot_id], harness.fake_github.app_id)
-        fields = {"name": "change-freeze/main", "head_sha": pull.head_sha, "conclusion": "success"}
-        checks.create_check_run(harness.fake_github.world, bot, harness.fake_github.app_id, repository, fields)
-        assert harness.conclusions() == {"acme/web#1": "success"}
-        harness.full_resync()
-        harness.run_until_idle()
-        assert harness.conclusions() == {"acme/web#1": "failure"}
-
 
 class TestHeads:
-    def test_reopened_pull_request_cannot_be_merged_during_a_freeze(self, harness: Harness, build: Builder) -> None:
-        pull, _other = build("web")
-        harness.run_until_idle()
-        harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
-        harness.make_due("wanted_generation = nextval('generations')")
-        harness.run_until_idle()
-        harness.freeze()
-        harness.run_until_idle()
-        harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "open"})
-        assert harness.merge("acme/web", pull.number).status_code == 405
-
     def test_new_head_gets_a_verdict_and_the_old_one_is_demoted(self, harness: Harness, build: Builder) -> None:
         pull, *_ = build("web", pulls=1)
         harness.run_until_idle()
@@ -248,22 +221,6 @@ class TestHeads:
 
 
 class TestFaults:
-    @pytest.mark.parametrize("status", [500, 502])
-    def test_failing_github_is_retried_later_and_blocks_meanwhile(
-        self, harness: Harness, build: Builder, status: int
-    ) -> None:
-        build("web")
-        harness.run_until_idle()
-        harness.freeze()
-        harness.fake_github.faults.add("error", "createCheckRun", status=status, count=1)
-        harness.run_until_idle()
-        [[state, code]] = harness.sql("SELECT state, last_error_code FROM freeze_targets")
-        assert (state, code) == ("failed", "github_unavailable")
-        harness.make_due()
-        harness.run_until_idle()
-        assert set(harness.conclusions().values()) == {"failure"}
-        assert harness.sql("SELECT state FROM freeze_targets") == [("applied",)]
-
     def test_write_with_a_lost_response_is_read_back_and_not_repeated(self, harness: Harness, build: Builder) -> None:
         build("web", pulls=1)
         harness.run_until_idle()
@@ -275,30 +232,6 @@ class TestFaults:
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "failure"}
         assert len(harness.fake_github.calls.writes) <= 1
-
-    def test_missing_permission_fails_the_target_without_a_hot_loop(self, harness: Harness, build: Builder) -> None:
-        build("web", pulls=1)
-        harness.run_until_idle()
-        harness.freeze()
-        harness.fake_github.faults.add(
-            "error", "createCheckRun", status=403, message="Resource not accessible by integration", count=1
-        )
-        assert harness.run_until_idle() == 1
-        found = harness.sql("SELECT state, last_error_code, next_attempt_at FROM freeze_targets")
-        assert found == [("failed", "github_permission_denied", None)]
-        assert harness.sql("SELECT due_at - clock_timestamp() > '10 minutes' FROM checks") == [(True,)]
-
-    def test_secondary_limit_pauses_the_whole_installation(self, harness: Harness, build: Builder) -> None:
-        build("api", "web")
-        harness.run_until_idle()
-        harness.freeze()
-        harness.fake_github.faults.add(
-            "error", "createCheckRun", status=403, message="You have exceeded a secondary rate limit.", count=1
-        )
-        harness.run_until_idle()
-        [[paused]] = harness.sql("SELECT paused_until - clock_timestamp() > '30 seconds' FROM installations")
-        assert paused is True
-        assert harness.run_until_idle() == 0
 
     def test_running_pass_stops_when_another_worker_pauses_the_installation(
         self, harness: Harness, build: Builder
@@ -318,14 +251,3 @@ class TestFaults:
         harness.make_due()
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "failure"}
-
-    def test_refused_head_does_not_delay_the_others(self, harness: Harness, build: Builder) -> None:
-        build("api", "web")
-        harness.run_until_idle()
-        harness.freeze()
-        harness.fake_github.faults.add("null_check_run", count=1)
-        harness.run_until_idle()
-        assert list(harness.conclusions().values()).count("failure") == 3
-        harness.make_due()
-        harness.run_until_idle()
-        assert set(harness.conclusions().values()) == {"failure"}

@@ -11,7 +11,6 @@ from rules.access.permissions import CODE_HOST
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.repository_sync import sync
 from services.webhooks.deliveries import MAX_ATTEMPTS
-from tests import factories
 from tests.harness.github_harness import Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, work
 from tests.jobs.webhooks.github_actions import change, cut, head_of, propose, push
@@ -81,16 +80,6 @@ class TestRepositories:
         assert names == ["main", "main", "release/9"]
         assert harness.conclusions()[f"acme/web#{number}"] == "failure"
 
-    def test_renamed_repository_keeps_its_freeze(self, harness: Harness, webhook_queue: WebhookQueue) -> None:
-        harness.freeze({"type": "repositories", "repositories": ["acme/web"]})
-        work(harness)
-        harness.person("PATCH", "/repos/acme/web", {"name": "site"})
-        webhook_queue.run()
-        push(harness, "acme/site", head_of(harness, "acme/site", 1))
-        webhook_queue.run()
-        assert harness.sql("SELECT name FROM repositories ORDER BY name") == [("api",), ("site",)]
-        assert harness.conclusions()["acme/site#1"] == "failure"
-
 
 def installation(harness: Harness) -> Installation:
     [found] = harness.fake_github.world.installations.values()
@@ -155,51 +144,6 @@ class TestInstallations:
         webhook_queue.deliver(deliveries)
         webhook_queue.run()
         assert harness.sql("SELECT state FROM installations") == [("active",)]
-        assert harness.sql("SELECT end_reason FROM freezes") == [(None,)]
-
-    @pytest.mark.parametrize("same_number", [True, False])
-    def test_reinstalled_installation_works_again(
-        self, harness: Harness, webhook_queue: WebhookQueue, same_number: bool
-    ) -> None:
-        harness.freeze()
-        work(harness)
-        found = self.remove(harness)
-        webhook_queue.run()
-        with harness.fake_github.world.lock:
-            new = installations.install(
-                harness.fake_github.world,
-                maintainer(harness),
-                harness.fake_github.app,
-                harness.fake_github.world.logins["acme"],
-                installation_id=found.id if same_number else None,
-            )
-        if not same_number:  # the organisation claims it
-            factories.installation(harness.session, harness.organization, "acme", id=new.id)
-            harness.session.commit()
-        webhook_queue.run()
-        work(harness)
-        assert set(harness.conclusions().values()) == {"success"}
-        harness.freeze()
-        work(harness)
-        assert set(harness.conclusions().values()) == {"failure"}
-        assert disagreements(harness) == {}
-
-    def test_resumed_installation_applies_the_pending_freeze(
-        self, harness: Harness, webhook_queue: WebhookQueue
-    ) -> None:
-        with harness.fake_github.world.lock:
-            installations.suspend(harness.fake_github.world, maintainer(harness), installation(harness), suspended=True)
-        webhook_queue.run()
-        assert harness.sql("SELECT state FROM installations") == [("suspended",)]
-        harness.freeze()
-        work(harness)
-        assert set(harness.conclusions().values()) == {"success"}
-        with harness.fake_github.world.lock:
-            installations.suspend(
-                harness.fake_github.world, maintainer(harness), installation(harness), suspended=False
-            )
-        webhook_queue.run()
-        assert set(harness.conclusions().values()) == {"failure"}
         assert harness.sql("SELECT end_reason FROM freezes") == [(None,)]
 
     def test_deselected_repository_is_hidden_until_selected_again(

@@ -1,15 +1,11 @@
 """I4: a 2xx means that effect, audit row and idempotent reply are one commit, wherever the process dies."""
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
 from tests import factories
+from tests.faults.killed_processes import ends_of
 
 COUNTS = text(
     "SELECT (SELECT count(*) FROM freezes), (SELECT count(*) FROM freeze_targets), "
@@ -27,30 +23,15 @@ def test_request_is_atomic_when_killed_before_any_statement(own_database: str, r
         factories.watched(session, acme)
         secret = factories.api_key(session, acme, "freeze:write").secret
         session.commit()
-    environment = {
-        **os.environ,
-        "DATABASE_URL": own_database,
-        "REDIS_URL": redis_url,
-        "SECRET_KEY": "a secret of tests",
-    }
-    command = [sys.executable, "-m", "tests.faults.crashing_api", secret]
     boundaries = 0
-    with subprocess.Popen(
-        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    ) as dying:
-        assert dying.stdin is not None
-        assert dying.stdout is not None
-        for line in dying.stdout:
-            event = json.loads(line)
-            with engine.connect() as connection:
-                found = tuple(connection.execute(COUNTS).one())
-            if event["killed"]:
-                boundaries += 1
-                assert found == (0, 0, 0, 0, 0), f"something was left by a process killed before statement {event}"
-            else:
-                assert event["answer"] == 1, "the retry of the same request is answered with 201"
-                assert found == (1, 1, 1, 1, 1)
-            dying.stdin.write("go on\n")
-    assert dying.returncode == 0
+    for end in ends_of("start a freeze", secret, DATABASE_URL=own_database, REDIS_URL=redis_url):
+        with engine.connect() as connection:
+            found = tuple(connection.execute(COUNTS).one())
+        if end["killed"]:
+            boundaries += 1
+            assert found == (0, 0, 0, 0, 0), f"something was left by a process killed before statement {end}"
+        else:
+            assert end["answer"] == 1, "the retry of the same request is answered with 201"
+            assert found == (1, 1, 1, 1, 1)
     assert boundaries >= 8
     engine.dispose()

@@ -1,9 +1,5 @@
 """I7 and I9: what a sweeper does about time is done once and as a whole, wherever it dies."""
 
-import json
-import os
-import subprocess
-import sys
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +8,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
 from tests import factories
+from tests.faults.killed_processes import ends_of
 from tests.harness.app_key import AppKey
 
 HOUR = timedelta(hours=1)
@@ -63,35 +60,20 @@ def seed(database_url: str) -> None:
 def test_sweeper_is_atomic_when_killed_before_any_statement(own_database: str, redis_url: str, app_key: AppKey) -> None:
     seed(own_database)
     environment = {
-        **os.environ,
         "DATABASE_URL": own_database,
         "REDIS_URL": redis_url,
-        "SECRET_KEY": "a secret of tests",
         "GITHUB_APP_ID": "1",
         "GITHUB_APP_PRIVATE_KEY": app_key.private,
         "MAX_TARGETS": "1",
     }
     engine = create_engine(own_database)
     met: dict[Any, set[tuple[int, ...]]] = {query: set() for query in STATES}
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.crashing_sweeper"],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-    ) as dying:
-        assert dying.stdin is not None
-        assert dying.stdout is not None
-        for line in dying.stdout:
-            event = json.loads(line)
-            with engine.connect() as connection:
-                for query, allowed in STATES.items():
-                    found = tuple(connection.execute(query).one())
-                    assert found in allowed, f"{query} after {event}"
-                    met[query].add(found)
-            assert event["killed"] or event["status"] == 0
-            dying.stdin.write("go on\n")
-    assert dying.returncode == 0
+    for end in ends_of("look at the clock", **environment):
+        with engine.connect() as connection:
+            for query, allowed in STATES.items():
+                found = tuple(connection.execute(query).one())
+                assert found in allowed, f"{query} after {end}"
+                met[query].add(found)
+        assert end["killed"] or end["answer"] == 0
     assert met == STATES, "every state was met: some died before each commit, and some behind it"
     engine.dispose()

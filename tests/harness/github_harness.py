@@ -1,9 +1,10 @@
 """An organisation with repositories at the simulated GitHub, and a reconciler between the two."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import requests
 from sqlalchemy import CursorResult, text
@@ -13,13 +14,15 @@ from sqlalchemy.orm import Session
 from app.database import WORKER_ROLE
 from integrations.github import GitHub, GitHubSettings
 from models.organizations import Organization
+from models.repositories import Repository as StoredRepository
 from models.repositories import WatchedBranch
-from rules.access.permissions import Actor
+from rules.access.permissions import Actor, Source
+from rules.billing.grants import PlanGrants
 from rules.freezes.check_names import check_name
 from rules.web_addresses import WebOrigin
 from services.core.ports import Ports
 from services.core.rotated_secrets import CursorSecret
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.probes import probe_due
 from services.freezes import end
 from services.freezes.start import NewFreeze, start
@@ -27,6 +30,7 @@ from services.maintenance.resync import resync
 from services.maintenance.tasks import review_enforcement
 from services.reconcile.reconciler import Reconciler
 from services.webhooks.deliveries import process
+from tests import factories
 from tests.factories.plans import BUSINESS
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
@@ -36,8 +40,11 @@ from tests.harness.sessions import id_of
 from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github import FakeGitHub
 from tools.fake_github.control.dump import dump_checks
-from tools.fake_github.model.records import PullRequest
+from tools.fake_github.model.checks import create_check_run
+from tools.fake_github.model.records import CheckRun, Installation, PullRequest, Repository
+from tools.fake_github.model.world import Actor as GitHubActor
 
+T = TypeVar("T")
 ADA = Actor("user", "usr_ada", "Ada")
 
 
@@ -61,18 +68,37 @@ class Harness:
 
     def freeze(self, scope: dict[str, Any] | None = None, **wanted: Any) -> str:
         """Start a freeze, of the whole organisation by default; GitHub does not show it yet."""
-        with self._unit() as uow:
+        with self.unit() as uow:
             wanted = {"impact_acknowledged": True, **wanted}
             asked = NewFreeze(scope or {"type": "organization"}, REASON, **wanted)
             return start(uow, asked, max_targets=10_000).id
 
     def lift(self, freeze_id: str) -> None:
         """Lift a freeze."""
-        with self._unit() as uow:
+        with self.unit() as uow:
             end.lift(uow, freeze_id, None)
 
-    def _unit(self) -> Any:
-        return self.uow_factory.open(Caller(id_of(self.organization), ADA, "dashboard", BUSINESS))
+    def unit(
+        self, actor: Actor = ADA, source: Source = "dashboard", grants: PlanGrants = BUSINESS
+    ) -> AbstractContextManager[UnitOfWork]:
+        """Open a unit of work of a member of the organisation, or of a key."""
+        return self.uow_factory.open(Caller(id_of(self.organization), actor, source, grants))
+
+    @property
+    def clock(self) -> MovableClock:
+        """The clock of the service."""
+        assert isinstance(self.jobs.clock, MovableClock)
+        return self.jobs.clock
+
+    def pass_time(self, length: timedelta = timedelta(), **more: float) -> None:
+        """Let time pass for the service."""
+        self.clock.offset += length + timedelta(**more)
+
+    @property
+    def woken(self) -> list[str]:
+        """The jobs that were woken, in that order; to be cleared by a test."""
+        assert isinstance(self.jobs.wakeups, RecordedWakeups)
+        return self.jobs.wakeups.sent
 
     def run_until_idle(self) -> int:
         """Run passes until nothing is due; returns how many."""
@@ -145,6 +171,44 @@ class Harness:
         """Do something at GitHub as a person."""
         headers = {"Authorization": f"Bearer {self.fake_github.person_token}"}
         return requests.request(method, self.base_url + path, headers=headers, json=body, timeout=10)
+
+    def act(self, change: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        """Have the maintainer of every repository change something at GitHub: `change(world, maintainer, …)`."""
+        with self.fake_github.world.lock:
+            return change(self.fake_github.world, GitHubActor(self.fake_github.maintainer), *arguments, **named)
+
+    def record(self, name: str = "acme/web") -> Repository:
+        """Return a repository as GitHub has it."""
+        return self.fake_github.world.repository_named(name)
+
+    def watch(self, name: str, pattern: str | None = None, **columns: Any) -> WatchedBranch:
+        """Have the service know another branch of acme/web, which has one `pattern` with all others if there is one."""
+        if pattern is not None:
+            self.sql("UPDATE watched_branches SET pattern_check_name = :pattern", pattern=pattern)
+        repository = self.session.get_one(StoredRepository, self.branches["acme/web"].repository_id)
+        made = factories.branch(self.session, repository, name, pattern_check_name=pattern, **columns)
+        self.session.commit()
+        return made
+
+    def run_on(self, pull: PullRequest, name: str = "change-freeze/main") -> CheckRun:
+        """Return the newest check run of ours on a pull request's head."""
+        world = self.fake_github.world
+        found = world.newest_run(pull.repository_id, pull.head_sha, name, self.fake_github.app_id)
+        assert found is not None
+        return found
+
+    def report(self, sha: str, conclusion: str, name: str = "change-freeze/main", repository: str = "acme/web") -> None:
+        """Have our App write a check, as a worker does that was held up, or whoever has the App's key."""
+        github, fields = self.fake_github, {"name": name, "head_sha": sha, "conclusion": conclusion}
+        bot = GitHubActor(github.world.accounts[github.app.bot_id], github.app_id)
+        with github.world.lock:
+            create_check_run(github.world, bot, github.app_id, self.record(repository), fields)
+
+    @property
+    def installed(self) -> Installation:
+        """The only installation of the App, as GitHub has it."""
+        [found] = self.fake_github.world.installations.values()
+        return found
 
     def conclusions(self, name: str | None = None) -> dict[str, str | None]:
         """Return what GitHub shows on every open head: `acme/web#1` → conclusion, None for no check.

@@ -41,12 +41,16 @@ class WebhookQueue:
         self.taken |= {delivery.id for delivery in new}
         return new
 
-    def deliver(self, deliveries: Iterable[Delivery]) -> None:
-        """Deliver them, signed as they were, and process them."""
+    def receive(self, deliveries: Iterable[Delivery]) -> None:
+        """Deliver them, signed as they were."""
         for delivery in deliveries:
             headers = self.harness.fake_github.sender.headers(delivery)
             with self.harness.uow_factory.open(GITHUB_CALLER) as uow:
                 receive(uow, delivery.body, headers["X-Hub-Signature-256"], delivery.event, delivery.guid)
+
+    def deliver(self, deliveries: Iterable[Delivery]) -> None:
+        """Deliver them, and process them."""
+        self.receive(deliveries)
         self.harness.process_webhooks()
 
     def run(self) -> None:

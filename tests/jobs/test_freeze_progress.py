@@ -189,7 +189,7 @@ class TestFailing:
         repair_completions(harness.jobs)
         harness.sql("UPDATE freeze_targets SET state = 'failed'")
         repair_completions(harness.jobs)
-        with harness._unit() as uow:
+        with harness.unit() as uow:
             targets.retry(uow, freeze_id)
         harness.sql("UPDATE freeze_targets SET state = 'failed'")
         at_once(*[lambda: repair_completions(harness.jobs)] * 3)

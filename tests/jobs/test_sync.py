@@ -70,7 +70,7 @@ class Mirror:
         for name in names:
             self.row(name).auto_watch = list(auto_watch)
             self.harness.session.commit()
-        with self.harness._unit() as uow:
+        with self.harness.unit() as uow:
             enable(uow, names)
 
     def watched(self) -> dict[str, bool]:
@@ -123,7 +123,7 @@ class TestSync:
         rename(mirror, "web", "site")
         mirror.sync()
         assert mirror.row("acme/site").id == before
-        with mirror.harness._unit() as uow:
+        with mirror.harness.unit() as uow:
             assert get_repository(uow, "acme/web").id == before
 
     def test_ruleset_authorization_outlives_a_rename_but_not_a_transfer(self, mirror: Mirror) -> None:
@@ -218,7 +218,7 @@ def _actions(mirror: Mirror) -> list[str]:
 
 class TestRequests:
     def ask(self, mirror: Mirror) -> None:
-        with mirror.harness._unit() as uow:
+        with mirror.harness.unit() as uow:
             repository_sync.request_sync(uow)
 
     def pending(self, mirror: Mirror) -> bool:
@@ -264,7 +264,7 @@ class TestRequests:
             lease = repository_sync.SYNCS.acquire(uow)
         assert lease is not None
         assert not self.pending(mirror)
-        with mirror.harness._unit() as uow:
+        with mirror.harness.unit() as uow:
             request_comparison(uow, [mirror.installation.id])
         with mirror.harness.jobs.open(GITHUB_CALLER) as uow:
             lease.release(uow)
@@ -278,7 +278,7 @@ class TestAutoWatch:
         mirror.sync()
         mirror.enable("acme/web", auto_watch=("release/*",))
         branch = mirror.harness.session.scalars(select(WatchedBranch).where(WatchedBranch.name == "release/2")).one()
-        with mirror.harness._unit() as uow:
+        with mirror.harness.unit() as uow:
             unwatch(uow, branch.id)
         web.branch("release/3")
         mirror.sync()

@@ -7,16 +7,14 @@ import pytest
 from app.commands.restore import main
 from integrations.github import ErrorKind, GitHubError
 from rules.errors import ServiceError
-from services.core.unit_of_work import SYSTEM_CALLER
 from services.enforcement.setup_runs import apply_due
 from services.github_access.failures import WithheldError
 from services.github_access.rate_limiter import background_client
-from services.restores.restores import confirm_restore, declare_restored, record_shown
+from services.restores.restores import confirm_restore
 from tests.harness.app_key import AppKey
 from tests.harness.github_harness import Builder, Harness
+from tests.harness.restores import GRACE, declare_restored, show_and_confirm
 from tests.jobs.setup.requests import add, ask, names, work
-
-BY = "grace@example.com"
 
 
 @pytest.fixture
@@ -24,23 +22,11 @@ def restored(harness: Harness, build: Builder) -> Harness:
     """Return a harness with a pull request that is green, and one that is new since the database was restored."""
     build("web", pulls=1)
     harness.run_until_idle()
-    declare(harness)
+    declare_restored(harness)
     harness.run_until_idle()
     harness.fake_github.organization("acme").repository("web").pull_request(base="main")
     harness.full_resync()
     return harness
-
-
-def declare(harness: Harness) -> None:
-    with harness.jobs.open(SYSTEM_CALLER) as uow:
-        declare_restored(uow)
-
-
-def show_and_confirm(harness: Harness) -> None:
-    with harness.jobs.open(SYSTEM_CALLER) as uow:
-        record_shown(uow)
-    confirm_restore(harness.jobs, by=BY)
-    harness.resync()
 
 
 class TestChecks:
@@ -49,6 +35,7 @@ class TestChecks:
         assert restored.conclusions() == {"acme/web#1": "success", "acme/web#2": None}
         assert restored.merge("acme/web", 2).status_code == 405
         show_and_confirm(restored)
+        restored.resync()
         restored.run_until_idle()
         assert restored.conclusions() == {"acme/web#1": "success", "acme/web#2": "success"}
 
@@ -79,19 +66,20 @@ class TestRules:
         ask(harness)
         work_once(harness)  # it has the heads' verdicts written first
         harness.run_until_idle()
-        declare(harness)
+        declare_restored(harness)
         work_once(harness)
         assert names(harness.fake_github) == {}
         waiting = "SELECT state, last_error_code, attempts FROM enforcement_setups"
         assert [tuple(row) for row in harness.sql(waiting)] == [("queued", "maintenance", 0)]
         show_and_confirm(harness)
+        harness.resync()
         work(harness)
         assert list(names(harness.fake_github)) == ["web"]
 
     def test_background_job_reads_and_changes_nothing(self, harness: Harness) -> None:
         add(harness, "web")
         [[installation_id]] = harness.sql("SELECT id FROM installations")
-        declare(harness)
+        declare_restored(harness)
         access = background_client(harness.jobs, harness.github, installation_id).repository_rulesets("acme", "web")
         assert access.list() == []
         with pytest.raises(WithheldError):
@@ -103,12 +91,12 @@ class TestConfirmation:
         for prepare in ("SELECT 1", "UPDATE database_identity SET shown_at = now() - interval '61 minutes'"):
             restored.sql(prepare)
             with pytest.raises(ServiceError, match="restore show") as refused:
-                confirm_restore(restored.jobs, by=BY)
+                confirm_restore(restored.jobs, by=GRACE)
             assert refused.value.code == "impact_preview_required"
 
     def test_confirmation_is_refused_where_nothing_was_restored(self, harness: Harness) -> None:
         with pytest.raises(ServiceError, match="no restore") as refused:
-            confirm_restore(harness.jobs, by=BY)
+            confirm_restore(harness.jobs, by=GRACE)
         assert refused.value.code == "invalid_state"
 
 
@@ -135,7 +123,7 @@ class TestCommand:
         restored.run_until_idle()
         restored.sql("UPDATE freezes SET ended_at = now()")
         restored.fake_github.organization("acme").repository("web").pull_request(base="main")
-        assert main(["confirm", "--by", BY]) == 1
+        assert main(["confirm", "--by", GRACE]) == 1
         assert main(["show"]) == 0
         printed = capsys.readouterr()
         described, *lines = printed.out.splitlines()
@@ -147,7 +135,7 @@ class TestCommand:
             "acme/web#3 into acme/web:main: change-freeze/main is missing and becomes success",
         ]
         assert "Confirming releases 3 checks." in printed.err
-        assert main(["confirm", "--by", BY]) == 0
+        assert main(["confirm", "--by", GRACE]) == 0
         restored.resync()
         restored.run_until_idle()
         assert set(restored.conclusions().values()) == {"success"}

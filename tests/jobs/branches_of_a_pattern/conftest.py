@@ -6,7 +6,7 @@ from tests.harness.github_harness import Harness
 from tests.jobs.branches_of_a_pattern.requests import FROZEN, OPEN
 from tests.jobs.conftest import EnterScene
 from tests.jobs.probes.requests import look
-from tests.jobs.setup.requests import add, ask, work
+from tests.jobs.setup.requests import done
 
 
 @pytest.fixture
@@ -14,9 +14,7 @@ def releases(harness: Harness, enter_scene: EnterScene) -> Harness:
     """Return a harness whose repository watches `release/*`, with rules that a setup has written."""
 
     def at_rest() -> None:
-        add(harness, "web", branches=("main", FROZEN, OPEN), pulls=0, auto_watch=["release/*"])
-        ask(harness)
-        work(harness)
+        done(harness, "web", branches=("main", FROZEN, OPEN), pulls=0, auto_watch=["release/*"])
         look(harness)
         assert harness.sql("SELECT DISTINCT light FROM branch_enforcement") == [("green",)]
 

@@ -3,10 +3,8 @@
 import requests
 
 from rules.access import permissions
-from services.core.unit_of_work import Caller
 from services.pull_request_exceptions.decisions import grant
 from services.pull_request_exceptions.requests import ExceptionInput
-from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import Harness
 from tools.fake_github.model.records import PullRequest
 
@@ -36,10 +34,6 @@ def push(harness: Harness, branch: str, sha: str) -> requests.Response:
     return harness.person("PATCH", f"/repos/acme/web/git/refs/heads/{branch}", {"sha": sha})
 
 
-def retarget(harness: Harness, pull: PullRequest, base: str) -> None:
-    assert harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"base": base}).status_code == 200
-
-
 def propose_the_same(harness: Harness, pull: PullRequest, base: str) -> int:
     """Open another pull request with the head of one that is there."""
     body = {"title": "The same", "head": pull.head_ref, "base": base}
@@ -50,6 +44,6 @@ def propose_the_same(harness: Harness, pull: PullRequest, base: str) -> int:
 
 
 def grant_exception(harness: Harness, pull: PullRequest, *, pin: bool) -> None:
-    with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+    with harness.unit(PIPELINE, "api") as uow:
         grant(uow, f"acme/web#{pull.number}", None, ExceptionInput("The hotfix that has to go in", None, pin))
     settle(harness)

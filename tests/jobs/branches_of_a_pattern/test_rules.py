@@ -17,10 +17,9 @@ from tests.jobs.branches_of_a_pattern.requests import (
     push,
 )
 from tests.jobs.probes.requests import look, permit, probe
-from tests.jobs.setup.requests import add, ask, work
+from tests.jobs.setup.requests import ask, done, work
 from tools.fake_github.model import rulesets
 from tools.fake_github.model.rulesets import delete_ruleset
-from tools.fake_github.model.world import Actor
 
 
 class TestDeletedBranch:
@@ -32,9 +31,7 @@ class TestDeletedBranch:
     def full(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Harness:
         """Return a harness with as many rulesets as GitHub accepts, where the branch of one was deleted."""
         monkeypatch.setattr(rulesets, "MAX_RULESETS", 4)
-        add(harness, "web", branches=("main", FROZEN, OPEN), pulls=0, auto_watch=["release/*"])
-        ask(harness)
-        work(harness)
+        done(harness, "web", branches=("main", FROZEN, OPEN), pulls=0, auto_watch=["release/*"])
         harness.run_until_idle()
         assert harness.person("DELETE", f"/repos/acme/web/git/refs/heads/{OPEN}").status_code == 204
         look(harness)
@@ -43,7 +40,7 @@ class TestDeletedBranch:
     def new_branch(self, harness: Harness) -> None:
         """Create a third release, and have the rules written that it needs."""
         harness.fake_github.organization("acme").repository("web").branch(self.NEW)
-        with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+        with harness.unit(PIPELINE, "api") as uow:
             watch_branch(uow, "acme/web", self.NEW)
         probe(harness)
         work(harness)
@@ -115,7 +112,7 @@ class TestDeletedBranch:
         assert OPEN in self.rules(full)
 
     def test_branch_that_people_unwatched_stays_unwatched(self, full: Harness) -> None:
-        with full.uow_factory.open(Caller(full.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+        with full.unit(PIPELINE, "api") as uow:
             unwatch(uow, full.branches[f"acme/web:{OPEN}"].id)
         self.new_branch(full)
         assert self.rules(full) == {"release/*", "main", FROZEN, self.NEW}
@@ -125,16 +122,14 @@ class TestDeletedBranch:
         assert not self.is_watched(full, OPEN)
 
     def test_branch_without_a_pattern_keeps_its_rule(self, harness: Harness) -> None:
-        add(harness, "web", branches=("main", "next"), pulls=0)
-        ask(harness)
-        work(harness)
+        done(harness, "web", branches=("main", "next"), pulls=0)
         harness.run_until_idle()
         assert harness.person("DELETE", "/repos/acme/web/git/refs/heads/next").status_code == 204
         look(harness)
         assert {change["action"] for change in ask(harness, "plan")["changes"]} == {"none"}
 
     def test_branch_that_does_not_exist_yet_gets_its_rule(self, releases: Harness) -> None:
-        with releases.uow_factory.open(Caller(releases.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+        with releases.unit(PIPELINE, "api") as uow:
             watch_branch(uow, "acme/web", self.NEW)
         probe(releases)
         work(releases)
@@ -149,7 +144,7 @@ class TestNewBranch:
     def watched(self, harness: Harness) -> str:
         """Watch a third release, as its webhook would; return its id."""
         harness.fake_github.organization("acme").repository("web").branch(self.NEW)
-        with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+        with harness.unit(PIPELINE, "api") as uow:
             branch_id: str = watch_branch(uow, "acme/web", self.NEW).id
         return branch_id
 
@@ -185,8 +180,7 @@ class TestNewBranch:
         probe(releases)
         world = releases.fake_github.world
         [ruleset] = [each for each in world.rulesets.values() if each.name == f"Change freeze: {self.NEW}"]
-        with world.lock:
-            delete_ruleset(world, Actor(releases.fake_github.maintainer), ruleset)
+        releases.act(delete_ruleset, ruleset)
         look(releases)
         assert self.enforcement(releases, branch_id) == ("amber", False)
         assert releases.sql("SELECT count(*) FROM enforcement_setups WHERE state = 'queued'") == [(0,)]

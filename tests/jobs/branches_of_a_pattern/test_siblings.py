@@ -2,12 +2,11 @@
 
 import pytest
 
-from services.core.unit_of_work import Caller
 from services.pull_request_exceptions.views import ExceptionFilters, list_exceptions
 from services.pull_requests.views import views as pull_views
 from services.repositories.tracked_pull_requests import tracked
-from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import Harness
+from tests.harness.people import edit
 from tests.jobs.branches_of_a_pattern.requests import (
     FROZEN,
     OPEN,
@@ -17,14 +16,12 @@ from tests.jobs.branches_of_a_pattern.requests import (
     propose_the_same,
     proposed,
     push,
-    retarget,
     settle,
 )
 from tests.jobs.probes.requests import look
-from tests.jobs.setup.requests import add, ask, state, work
+from tests.jobs.setup.requests import ask, done, state, work
 from tools.fake_github.model import rulesets
 from tools.fake_github.model.rulesets import delete_ruleset
-from tools.fake_github.model.world import Actor
 
 PATTERN_CHECK = "change-freeze/release/*"
 
@@ -41,7 +38,7 @@ def test_pull_request_that_gets_a_frozen_base_cannot_be_merged_at_once(releases:
     frozen_branch(releases)
     releases.run_until_idle()
     pull = proposed(releases, OPEN)
-    retarget(releases, pull, FROZEN)
+    edit(releases, pull.number, base=FROZEN)
     assert releases.merge("acme/web", pull.number).status_code == 405
     settle(releases)
     assert releases.merge("acme/web", pull.number).status_code == 405
@@ -93,8 +90,7 @@ class TestBranchWithoutARuleOfItsOwn:
     def _without_rule(self, releases: Harness) -> None:
         world = releases.fake_github.world
         [ruleset] = [each for each in world.rulesets.values() if each.name == f"Change freeze: {FROZEN}"]
-        with world.lock:
-            delete_ruleset(world, Actor(releases.fake_github.maintainer), ruleset)
+        releases.act(delete_ruleset, ruleset)
         look(releases)
 
     def test_light_of_a_branch_without_a_rule_is_amber_and_names_the_step(self, releases: Harness) -> None:
@@ -142,7 +138,7 @@ class TestBranchWithoutARuleOfItsOwn:
         releases.run_until_idle()
         grant_exception(releases, pull, pin=True)
         assert releases.merge("acme/web", pull.number).status_code == 405
-        with releases.uow_factory.open(Caller(releases.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+        with releases.unit(PIPELINE, "api") as uow:
             [shown] = list_exceptions(uow, "list_exceptions", ExceptionFilters(), None, 50).data
             [pull_shown] = pull_views(uow, tracked(uow, [shown["pull_request"]["id"]]))
         assert (shown["effective"], shown["ineffective_reason"]) == (False, "pattern_blocked")
@@ -167,9 +163,7 @@ def test_branch_beyond_the_limit_of_rulesets_is_protected_by_its_pattern(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rulesets, "MAX_RULESETS", 3)
-    add(harness, "web", branches=("main", FROZEN, OPEN), pulls=0, auto_watch=["release/*"])
-    ask(harness)
-    work(harness)
+    done(harness, "web", branches=("main", FROZEN, OPEN), pulls=0, auto_watch=["release/*"])
     assert "1 could not be written: acme/web" in str(state(harness)[2])
     look(harness)
     written = {each.name.removeprefix("Change freeze: ") for each in harness.fake_github.world.rulesets.values()}

@@ -56,7 +56,7 @@ def deletes(harness: Harness, branch: str) -> int:
 
 
 def creates(harness: Harness, branch: str) -> int:
-    sha = harness.fake_github.organization("acme").repository("web").record.branches["main"]
+    sha = harness.record().branches["main"]
     return harness.person("POST", REFS, {"ref": f"refs/heads/{branch}", "sha": sha}).status_code
 
 

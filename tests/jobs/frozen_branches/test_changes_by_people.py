@@ -9,13 +9,11 @@ from tests.harness.github_harness import Harness
 from tests.jobs.frozen_branches.requests import deletes, named, ours, scope, settle
 from tests.jobs.probes.requests import look
 from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
-from tools.fake_github.model.world import Actor
 
 
 def change(harness: Harness, **changes: object) -> None:
     [ruleset] = ours(harness)
-    with harness.fake_github.world.lock:
-        update_ruleset(harness.fake_github.world, Actor(harness.fake_github.maintainer), ruleset, changes)
+    harness.act(update_ruleset, ruleset, changes)
 
 
 def disable(harness: Harness) -> None:
@@ -36,8 +34,7 @@ def without_deletion(harness: Harness) -> None:
 
 def remove(harness: Harness) -> None:
     [ruleset] = ours(harness)
-    with harness.fake_github.world.lock:
-        delete_ruleset(harness.fake_github.world, Actor(harness.fake_github.maintainer), ruleset)
+    harness.act(delete_ruleset, ruleset)
 
 
 LOOSEN = [disable, exempt, leave_out, without_deletion, remove]

@@ -1,13 +1,10 @@
 """A frozen branch can be neither deleted nor created nor renamed; another one can."""
 
-from typing import cast
-
 import pytest
 
 from rules.rulesets.frozen_branches import NAME
 from services.enforcement.frozen_branches import write_due
 from tests.harness.github_harness import Harness
-from tests.harness.wakeups import RecordedWakeups
 from tests.jobs.frozen_branches.requests import (
     creates,
     deletes,
@@ -102,7 +99,7 @@ def test_branch_counts_as_open_before_rules_are_read_that_were_emptied(web: Harn
 
 
 def test_freeze_wakes_the_job_where_rulesets_are_written(web: Harness) -> None:
-    woken = cast(RecordedWakeups, web.uow_factory.wakeups).sent
+    woken = web.woken
     woken.clear()
     freeze = web.freeze()
     assert sorted(woken) == ["frozen_branches", "reconcile"]
@@ -119,7 +116,7 @@ def test_nothing_is_asked_of_github_without_a_freeze(web: Harness) -> None:
 
 @pytest.mark.parametrize("lacking", ["permission", "authorization", "archived"])
 def test_ruleset_is_written_as_soon_as_the_app_may(web: Harness, lacking: str) -> None:
-    permissions = dict(next(iter(web.fake_github.world.installations.values())).permissions)
+    permissions = dict(web.installed.permissions)
     if lacking == "permission":
         permit(web, "administration")
         look(web)
@@ -130,7 +127,7 @@ def test_ruleset_is_written_as_soon_as_the_app_may(web: Harness, lacking: str) -
     web.freeze()
     settle(web)
     assert ours(web) == []
-    next(iter(web.fake_github.world.installations.values())).permissions = permissions
+    web.installed.permissions = permissions
     web.sql("UPDATE repositories SET rulesets_authorized_at = now(), archived = false")
     look(web)
     settle(web)

@@ -6,15 +6,14 @@ from datetime import timedelta
 import pytest
 
 from rules.rulesets.frozen_branches import NAME
-from services.core.unit_of_work import SYSTEM_CALLER
 from services.enforcement import frozen_branches
 from services.enforcement.frozen_branches import RulesetWork, write_due
 from services.enforcement.ruleset_facts import RulesetFacts
-from services.restores.restores import confirm_restore, declare_restored, record_shown
 from tests.harness.github_harness import Harness
+from tests.harness.restores import declare_restored, show_and_confirm
+from tests.harness.watched_units import DeathError, dying_units
 from tests.jobs.frozen_branches.requests import deletes, hurry, named, ours, row, scope, settle, write
 from tests.jobs.setup.requests import add
-from tests.jobs.setup.test_interruptions import DeathError, DyingUnits
 
 CREATE = "POST /repos/acme/web/rulesets"
 
@@ -71,7 +70,7 @@ def test_freeze_that_ends_before_an_update_is_known_empties_the_ruleset(web: Har
 def test_ruleset_is_right_wherever_a_worker_dies(web: Harness, transactions: int, *, ends: bool) -> None:
     freeze = web.freeze(scope(web, "next"))
     with suppress(DeathError):
-        write_due(DyingUnits(web.jobs, transactions), web.github)
+        write_due(dying_units(web.jobs, transactions), web.github)
     if ends:
         web.lift(freeze)
     take_over(web)
@@ -87,7 +86,7 @@ def test_ruleset_is_emptied_wherever_a_worker_dies(web: Harness, transactions: i
     settle(web)
     web.lift(freeze)
     with suppress(DeathError):
-        write_due(DyingUnits(web.jobs, transactions), web.github)
+        write_due(dying_units(web.jobs, transactions), web.github)
     take_over(web)
     settle(web)
     assert named(web) == []
@@ -159,14 +158,11 @@ def test_one_of_many_rulesets_waits_for_the_share_of_the_rate_limit(web: Harness
 def test_restored_database_does_not_empty_the_ruleset_until_confirmed(web: Harness) -> None:
     freeze = web.freeze(scope(web, "next"))
     settle(web)
-    with web.jobs.open(SYSTEM_CALLER) as uow:
-        declare_restored(uow)
+    declare_restored(web)
     web.lift(freeze)
     assert write_due(web.jobs, web.github)
     assert (named(web), row(web).last_error_code) == (["next"], "maintenance")
     assert deletes(web, "next") == 422
-    with web.jobs.open(SYSTEM_CALLER) as uow:
-        record_shown(uow)
-    confirm_restore(web.jobs, by="grace@example.com")
+    show_and_confirm(web)
     settle(web)
     assert named(web) == []

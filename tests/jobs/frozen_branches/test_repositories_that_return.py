@@ -36,9 +36,8 @@ def sync(harness: Harness) -> None:
 
 def make_again(harness: Harness, *branches: str) -> Repository:
     """Delete acme/web at GitHub, and make it again."""
-    world, former = harness.fake_github.world, record(harness)
-    with world.lock:
-        at_host.delete(world, person(harness), former)
+    former = harness.record()
+    harness.act(at_host.delete, former)
     made = harness.fake_github.organization("acme").repository("web", branches=branches).record
     assert made.id != former.id
     return made
@@ -60,7 +59,7 @@ def test_repository_that_is_made_again_is_frozen(web: Harness, *, known_at_once:
     web.sql("UPDATE repositories SET auto_watch = '{release/*}'")
     web.freeze()
     settle(web)
-    former = record(web)
+    former = web.record()
     made = make_again(web, "next", "release/1")
     if known_at_once:  # by the webhook of the deletion
         refresh_repository(web.jobs, web.github, former.id)
@@ -81,12 +80,11 @@ def test_repository_that_is_made_again_is_frozen(web: Harness, *, known_at_once:
 def test_repository_that_gets_the_name_of_a_deleted_one_is_frozen(web: Harness, *, told: bool) -> None:
     web.freeze()
     settle(web)
-    other, world = record(web, "site"), web.fake_github.world
+    other = web.fake_github.organization("acme").repository("site").record
     sync(web)
     assert of(web, other.id)[0].enabled is False
-    with world.lock:
-        at_host.delete(world, person(web), record(web))
-        at_host.rename(world, person(web), other, "web")
+    web.act(at_host.delete, web.record())
+    web.act(at_host.rename, other, "web")
     if told:  # by the webhook of the new name, before the deletion is known
         refresh_repository(web.jobs, web.github, other.id)
         while sync_due(web.jobs, web.github):
@@ -111,7 +109,7 @@ def test_other_new_repository_is_not_enabled(web: Harness, why: str) -> None:
     scope = {"type": "repositories", "repositories": ["acme/web"]} if why == "named scope" else None
     if why != "disabled":
         web.freeze(scope)
-    made = make_again(web) if why != "other name" else record(web, "site")
+    made = make_again(web) if why != "other name" else web.fake_github.organization("acme").repository("site").record
     sync(web)
     assert of(web, made.id)[0].enabled is False
 
@@ -132,8 +130,8 @@ def test_repository_that_is_made_again_stays_disabled_beyond_the_plan(web: Harne
         "FROM generate_series(1, 25) n",
         organization=repository.organization_id,
     )
-    web.fake_github.organization("acme").repository("full")
-    web.sql("UPDATE repositories SET github_id = :id WHERE id = 'rep_full'", id=record(web, "full").id)
+    full = web.fake_github.organization("acme").repository("full").record
+    web.sql("UPDATE repositories SET github_id = :id WHERE id = 'rep_full'", id=full.id)
     made = make_again(web)
     sync(web)
     stored, frozen = of(web, made.id)
@@ -144,12 +142,10 @@ def test_repository_that_is_made_again_stays_disabled_beyond_the_plan(web: Harne
 def test_renamed_repository_stays_frozen(web: Harness) -> None:
     web.freeze()
     settle(web)
-    world = web.fake_github.world
-    with world.lock:
-        at_host.rename(world, person(web), record(web), "site")
+    web.act(at_host.rename, web.record(), "site")
     sync(web)
     settle(web)
-    stored, frozen = of(web, record(web, "site").id)
+    stored, frozen = of(web, web.record("acme/site").id)
     assert (stored.name, frozen) == ("site", ["main", "next", "old"])
     assert named(web) == ["main", "next", "old"]
     assert web.person("DELETE", "/repos/acme/site/git/refs/heads/next").status_code == 422
@@ -160,17 +156,14 @@ def test_repository_that_moved_away_and_back_is_frozen(web: Harness, starts: str
     add(web, "api", pulls=0)
     if starts == "before":
         web.freeze()
-    world, moved = web.fake_github.world, record(web)
-    with world.lock:
-        at_host.transfer(world, person(web), moved, web.fake_github.organization("globex").account)
+    moved = web.record()
+    web.act(at_host.transfer, moved, web.fake_github.organization("globex").account)
     sync(web)
     if starts != "before":
         web.freeze()
         assert of(web, moved.id)[1] == []
-    installed = next(iter(world.installations.values()))
-    with world.lock:
-        at_host.transfer(world, person(web), moved, web.fake_github.organization("acme").account)
-        installed.repository_ids = [*installed.repository_ids, moved.id]
+    web.act(at_host.transfer, moved, web.fake_github.organization("acme").account)
+    web.installed.repository_ids = [*web.installed.repository_ids, moved.id]
     sync(web)
     settle(web)
     assert of(web, moved.id)[1] == ["main", "next", "old"]

@@ -1,18 +1,15 @@
 """Probes in tests: run them, read their findings, and change rules at GitHub."""
 
 from collections.abc import Callable
-from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.enforcement.probes import probe_due
-from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Harness
 from tests.harness.probing import schedule_all_probes
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.classic import protect
 from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
-from tools.fake_github.model.world import Actor
 from tools.fake_github.seeding import required_check_rules
 
 CHECK = "change-freeze/main"
@@ -59,13 +56,9 @@ def attention(harness: Harness) -> list[tuple[str, str]]:
     return [(row.type, row.severity) for row in rows]
 
 
-def pass_time(harness: Harness, length: timedelta) -> None:
-    cast(MovableClock, harness.jobs.clock).offset += length
-
-
 def change_ruleset(harness: Harness, web: RepositoryBuilder, **changes: Any) -> None:
     [ruleset] = harness.fake_github.world.rules_of["Repository", web.record.id].values()
-    update_ruleset(harness.fake_github.world, Actor(harness.fake_github.maintainer), ruleset, changes)
+    harness.act(update_ruleset, ruleset, changes)
 
 
 def pin(harness: Harness, web: RepositoryBuilder, app_id: int | None) -> None:
@@ -74,7 +67,7 @@ def pin(harness: Harness, web: RepositoryBuilder, app_id: int | None) -> None:
 
 def remove(harness: Harness, web: RepositoryBuilder) -> None:
     [ruleset] = harness.fake_github.world.rules_of["Repository", web.record.id].values()
-    delete_ruleset(harness.fake_github.world, Actor(harness.fake_github.maintainer), ruleset)
+    harness.act(delete_ruleset, ruleset)
 
 
 def above(harness: Harness, web: RepositoryBuilder) -> None:
@@ -91,17 +84,11 @@ def above(harness: Harness, web: RepositoryBuilder) -> None:
 def classic(harness: Harness, web: RepositoryBuilder, app_id: int | None) -> None:
     checks = {"strict": False, "checks": [{"context": CHECK, "app_id": app_id}]}
     others = {"enforce_admins": True, "required_pull_request_reviews": None, "restrictions": None}
-    protect(
-        harness.fake_github.world,
-        Actor(harness.fake_github.maintainer),
-        web.record,
-        "main",
-        {"required_status_checks": checks} | others,
-    )
+    harness.act(protect, web.record, "main", {"required_status_checks": checks} | others)
 
 
 def permit(harness: Harness, *lacking: str) -> None:
-    [installed] = harness.fake_github.world.installations.values()
+    installed = harness.installed
     installed.permissions = {name: level for name, level in installed.permissions.items() if name not in lacking}
 
 

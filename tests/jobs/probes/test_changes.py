@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from rules.freezes.blocking import state_of
-from services.core.unit_of_work import SYSTEM_CALLER, Caller
+from services.core.unit_of_work import SYSTEM_CALLER
 from services.enforcement.probe_queue import PROBES
 from services.maintenance.resync import full_resync
 from services.repositories.enablement import disable
 from services.repositories.watches import unwatch, watch_branch
 from services.verdicts.blocking import blocking_of_branches
-from tests.factories.plans import BUSINESS
-from tests.harness.github_harness import ADA, Builder, Harness
+from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, work
 from tests.jobs.probes.requests import (
     CHECK,
@@ -23,7 +22,6 @@ from tests.jobs.probes.requests import (
     change_ruleset,
     found,
     look,
-    pass_time,
     permit,
     probe,
     remove,
@@ -31,7 +29,6 @@ from tests.jobs.probes.requests import (
 )
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.rulesets import update_ruleset
-from tools.fake_github.model.world import Actor
 from tools.fake_github.seeding import required_check_rules
 
 
@@ -66,9 +63,7 @@ def test_ruleset_disabled_between_two_probes_is_audited_once(harness: Harness, b
     harness.fake_github.world.clock = lambda: started() + timedelta(seconds=2)
     [ruleset] = harness.fake_github.world.rulesets.values()
     for enforcement in ("disabled", "active"):
-        update_ruleset(
-            harness.fake_github.world, Actor(harness.fake_github.maintainer), ruleset, {"enforcement": enforcement}
-        )
+        harness.act(update_ruleset, ruleset, {"enforcement": enforcement})
     look(harness)
     look(harness)
     [changed] = audits(harness)
@@ -87,7 +82,7 @@ def test_never_enforced_branch_has_an_alert_and_no_loss(harness: Harness, web: R
 
 def test_unreadable_rules_are_neither_lost_nor_restored(harness: Harness, web: RepositoryBuilder) -> None:
     look(harness)
-    [installed] = harness.fake_github.world.installations.values()
+    installed = harness.installed
     chosen, installed.repository_selection = installed.repository_ids, "selected"
     look(harness)
     assert seen(harness) == ("amber", ["cannot_see_rules"])
@@ -186,18 +181,18 @@ def test_reported_change_that_cannot_be_read_makes_the_blocking_unknown(
     harness.fake_github.faults.add("error", count=100)
     webhook_queue.deliver(webhook_queue.take())
     assert state() == "partly"
-    pass_time(harness, timedelta(seconds=6))
+    harness.pass_time(seconds=6)
     probe(harness)
     assert state() == "unknown"
     harness.fake_github.faults.clear()
-    pass_time(harness, timedelta(minutes=5))
+    harness.pass_time(minutes=5)
     probe(harness)
     assert state() == "not_blocked"
 
 
 def test_newly_watched_branch_is_probed(harness: Harness, web: RepositoryBuilder) -> None:
     web.branch("next")
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+    with harness.unit() as uow:
         watch_branch(uow, "acme/web", "next")
     probe(harness)
     rows = harness.sql("SELECT light FROM branch_enforcement")
@@ -207,7 +202,7 @@ def test_newly_watched_branch_is_probed(harness: Harness, web: RepositoryBuilder
 @pytest.mark.parametrize("way", ["unwatched", "disabled"])
 def test_orphaned_rule_has_an_alert_until_it_is_removed(harness: Harness, web: RepositoryBuilder, way: str) -> None:
     look(harness)
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+    with harness.unit() as uow:
         if way == "unwatched":
             unwatch(uow, harness.branches["acme/web"].id)
         else:

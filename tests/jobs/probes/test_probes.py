@@ -25,13 +25,11 @@ from tests.jobs.probes.requests import (
     change_ruleset,
     found,
     look,
-    pass_time,
     probe,
     remove,
 )
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.rulesets import create_ruleset, delete_ruleset, update_ruleset
-from tools.fake_github.model.world import Actor
 from tools.fake_github.seeding import required_check_rules
 
 
@@ -52,18 +50,12 @@ def test_shared_ruleset_is_read_once(harness: Harness, build: Builder) -> None:
     build("api", "web")
     harness.sql("UPDATE repositories SET rulesets_authorized_at = created_at")
     for ruleset in list(harness.fake_github.world.rulesets.values()):
-        delete_ruleset(harness.fake_github.world, Actor(harness.fake_github.maintainer), ruleset)
+        harness.act(delete_ruleset, ruleset)
     conditions = {"ref_name": {"include": ["~ALL"]}, "repository_name": {"include": ["~ALL"]}}
     body = {"name": "All", "enforcement": "active", "conditions": conditions}
     rules = required_check_rules(CHECK, harness.fake_github.app_id)
     account = harness.fake_github.organization("acme").account
-    create_ruleset(
-        harness.fake_github.world,
-        Actor(harness.fake_github.maintainer),
-        "Organization",
-        account.id,
-        {**body, "rules": rules},
-    )
+    harness.act(create_ruleset, "Organization", account.id, {**body, "rules": rules})
     look(harness)
     assert {row.light for row in harness.sql("SELECT light FROM branch_enforcement")} == {"green"}
     assert harness.fake_github.calls.by_operation["graphql query Rulesets rateLimit nodes"] == 1
@@ -74,7 +66,7 @@ def test_overtaken_probe_records_nothing(harness: Harness, web: RepositoryBuilde
     with harness.jobs.open(SYSTEM_CALLER) as uow:
         late = acquire_probes(uow)
     assert late is not None
-    pass_time(harness, PROBES.lease * 2)
+    harness.pass_time(PROBES.lease * 2)
     change_ruleset(harness, web, enforcement="disabled")
     probe(harness)
     assert found(harness).light == "red"
@@ -99,7 +91,7 @@ def test_branch_requested_during_its_probe_is_probed_again(harness: Harness, web
     with harness.jobs.open(Caller(harness.organization.id, ADA, "system")) as uow:
         save_results(uow, claim, [ProbeResult(claim.probes[0], green())])
     assert found(harness).due_at is not None
-    pass_time(harness, timedelta(milliseconds=5))
+    harness.pass_time(milliseconds=5)
     change_ruleset(harness, web, enforcement="disabled")
     probe(harness)
     assert found(harness).light == "red"
@@ -115,14 +107,8 @@ def test_concurrent_probes_record_the_final_state(harness: Harness, build: Build
 
     with meanwhile(*[prober] * 3):
         for enforcement in ["disabled", "active"] * 5 + ["disabled"]:
-            with harness.fake_github.world.lock:
-                for ruleset in harness.fake_github.world.rulesets.values():
-                    update_ruleset(
-                        harness.fake_github.world,
-                        Actor(harness.fake_github.maintainer),
-                        ruleset,
-                        {"enforcement": enforcement},
-                    )
+            for ruleset in harness.fake_github.world.rulesets.values():
+                harness.act(update_ruleset, ruleset, {"enforcement": enforcement})
             ask(harness)
             time.sleep(0.02)
     probe(harness)
@@ -141,7 +127,7 @@ def test_probe_is_retried_later_when_github_fails(harness: Harness, web: Reposit
     assert row.due_at is not None
     assert probe(harness) == 0
     harness.fake_github.faults.clear()
-    pass_time(harness, timedelta(minutes=1))
+    harness.pass_time(minutes=1)
     change_ruleset(harness, web, enforcement="disabled")
     assert probe(harness) == 1
     assert found(harness).light == "red"

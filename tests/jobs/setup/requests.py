@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from services.core.unit_of_work import Caller
 from services.enforcement.setup_plans import set_up
 from services.enforcement.setup_runs import apply_due
 from tests import factories
-from tests.factories.plans import BUSINESS
-from tests.harness.github_harness import ADA, Harness
+from tests.harness.github_harness import Harness
 from tools.fake_github import FakeGitHub
 from tools.fake_github.model.records import Ruleset
 
@@ -44,7 +42,7 @@ def add(harness: Harness, *names: str, branches: tuple[str, ...] = ("main",), pu
 
 
 def ask(harness: Harness, mode: str = "apply", scope: dict[str, Any] | None = None) -> dict[str, Any]:
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+    with harness.unit() as uow:
         return set_up(uow, scope or ORGANIZATION, mode)
 
 
@@ -58,6 +56,20 @@ def work(harness: Harness) -> None:
         if not apply_due(harness.jobs, harness.github):
             return
     raise AssertionError("the setup does not end")
+
+
+def asked(harness: Harness, *names: str, **given: Any) -> None:
+    """Add repositories, and ask for the rules of all; their heads have verdicts, and nothing is written yet."""
+    add(harness, *names, **given)
+    ask(harness)
+    harness.run_until_idle()
+
+
+def done(harness: Harness, *names: str, **given: Any) -> None:
+    """Add repositories, and have the rules of all written."""
+    add(harness, *names, **given)
+    ask(harness)
+    work(harness)
 
 
 def names(host: FakeGitHub) -> dict[str, list[str]]:
@@ -85,9 +97,7 @@ def audit(harness: Harness) -> list[str]:
 
 def abandoned_with_a_rule_of_others(harness: Harness) -> Ruleset:
     """Return the ruleset of a branch that is watched no more, to which people added a rule."""
-    add(harness, "web", branches=("main", "next"))
-    ask(harness)
-    work(harness)
+    done(harness, "web", branches=("main", "next"))
     [ruleset] = [each for each in harness.fake_github.world.rulesets.values() if each.name.endswith("next")]
     ruleset.rules.append({"type": "deletion"})
     harness.sql("UPDATE watched_branches SET unwatched_at = clock_timestamp() WHERE name = 'next'")
@@ -102,5 +112,5 @@ def state(harness: Harness) -> tuple[str, int, str | None]:
 
 
 def permit(harness: Harness, **permissions: str) -> None:
-    installation = next(iter(harness.fake_github.world.installations.values()))
+    installation = harness.installed
     installation.permissions = {"metadata": "read", "checks": "write", **permissions}

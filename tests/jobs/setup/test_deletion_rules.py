@@ -7,7 +7,7 @@ from services.enforcement.setup_runs import apply_due
 from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Harness
 from tests.jobs.frozen_branches.requests import creates, deletes
-from tests.jobs.setup.requests import ORGANIZATION, add, ask, work
+from tests.jobs.setup.requests import ORGANIZATION, add, ask, done, work
 
 DELETION = {"type": "deletion"}
 
@@ -59,9 +59,7 @@ def test_unneeded_ruleset_is_removed_with_its_rule(harness: Harness) -> None:
 
 
 def test_rule_that_people_added_stays_when_the_ruleset_is_not_needed(harness: Harness) -> None:
-    add(harness, "web", branches=("main", "next"), pulls=0)
-    ask(harness)
-    work(harness)
+    done(harness, "web", branches=("main", "next"), pulls=0)
     [ruleset] = [each for each in harness.fake_github.world.rulesets.values() if each.name.endswith("next")]
     ruleset.rules.append(DELETION)
     with harness.uow_factory.open(caller(harness)) as uow:

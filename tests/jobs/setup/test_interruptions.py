@@ -1,16 +1,15 @@
 """Setting enforcement up when workers die and GitHub refuses: each ruleset is written and audited once."""
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
 
 from integrations.github.sockets import CALL_DEADLINE
-from services.core.unit_of_work import Authorize, Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.setup_runs import apply_due
 from tests.harness.github_harness import Harness
+from tests.harness.watched_units import DeathError, dying_units
 from tests.jobs.conftest import EnterScene
 from tests.jobs.setup.requests import (
     MAIN,
@@ -18,7 +17,9 @@ from tests.jobs.setup.requests import (
     actions,
     add,
     ask,
+    asked,
     audit,
+    done,
     names,
     state,
     work,
@@ -29,9 +30,7 @@ class TestDeath:
     """What a worker that was killed leaves behind."""
 
     def test_unrecorded_creation_is_recognised(self, harness: Harness) -> None:
-        add(harness, "web")
-        ask(harness)
-        harness.run_until_idle()
+        asked(harness, "web")
         fault = harness.fake_github.faults.add("disconnect", "POST /repos/acme/web/rulesets", after=True, count=1)
         assert apply_due(harness.jobs, harness.github)
         harness.fake_github.faults.clear(fault.id)
@@ -50,9 +49,7 @@ class TestDeath:
         assert harness.sql("SELECT count(*) FROM written_rulesets")[0][0] == 0
 
     def test_unrecorded_update_is_audited_once(self, harness: Harness) -> None:
-        add(harness, "web")
-        ask(harness)
-        work(harness)
+        done(harness, "web")
         [ruleset] = harness.fake_github.world.rulesets.values()
         ruleset.enforcement = "evaluate"
         ask(harness)
@@ -80,36 +77,12 @@ class TestDeath:
         assert audit(harness)[-2:] == ["enforcement.setup_requested", "ruleset.updated"]
 
     def test_expired_lease_of_a_setup_is_taken_over(self, harness: Harness) -> None:
-        add(harness, "web")
-        ask(harness)
-        harness.run_until_idle()
+        asked(harness, "web")
         harness.sql("UPDATE enforcement_setups SET lease_until = clock_timestamp() + interval '50 s'")
         assert not apply_due(harness.jobs, harness.github)
         harness.sql("UPDATE enforcement_setups SET lease_until = clock_timestamp() - interval '1 s'")
         assert apply_due(harness.jobs, harness.github)
         assert state(harness)[0] == "done"
-
-
-class DyingUnits(UnitOfWorkFactory):
-    """Units of a process that dies as it begins the n-th transaction: whatever went before has happened."""
-
-    def __init__(self, uow_factory: UnitOfWorkFactory, left: int) -> None:
-        super().__init__(uow_factory.engine, uow_factory.clock, uow_factory.wakeups, uow_factory.ports)
-        self.left = left
-
-    @contextmanager
-    def open(
-        self, caller: Caller, *, read_only: bool = False, authorize: Authorize | None = None
-    ) -> Iterator[UnitOfWork]:
-        self.left -= 1
-        if self.left < 0:
-            raise DeathError
-        with super().open(caller, read_only=read_only, authorize=authorize) as uow:
-            yield uow
-
-
-class DeathError(BaseException):
-    """Nothing handles it, as nothing handles kill -9."""
 
 
 @pytest.mark.parametrize("transactions", range(1, 12))
@@ -123,7 +96,7 @@ def test_each_ruleset_is_written_once_wherever_a_worker_dies(
 
     enter_scene(asked)
     with suppress(DeathError):
-        apply_due(DyingUnits(harness.jobs, transactions), harness.github)
+        apply_due(dying_units(harness.jobs, transactions), harness.github)
     harness.sql(
         "UPDATE enforcement_setups SET lease_until = clock_timestamp() - interval '1 s' WHERE due_at IS NOT NULL"
     )
@@ -137,9 +110,7 @@ def test_each_ruleset_is_written_once_wherever_a_worker_dies(
 
 class TestRefusals:
     def test_setup_is_retried_later_when_github_is_down(self, harness: Harness) -> None:
-        add(harness, "web")
-        ask(harness)
-        harness.run_until_idle()
+        asked(harness, "web")
         fault = harness.fake_github.faults.add("error", "/repos/acme/web/rulesets", status=502)
         assert apply_due(harness.jobs, harness.github)
         assert not apply_due(harness.jobs, harness.github)
@@ -149,9 +120,7 @@ class TestRefusals:
         assert state(harness)[0] == "done"
 
     def test_failed_write_leaves_no_deadline_behind(self, harness: Harness) -> None:
-        add(harness, "web")
-        ask(harness)
-        harness.run_until_idle()
+        asked(harness, "web")
         harness.fake_github.faults.add("error", "POST /repos/acme/web/rulesets", status=502)
         gc.disable()  # what the error holds would else be freed sooner or later
         try:
@@ -161,9 +130,7 @@ class TestRefusals:
             gc.enable()
 
     def test_setup_waits_for_a_rate_limit(self, harness: Harness) -> None:
-        add(harness, "web")
-        ask(harness)
-        harness.run_until_idle()
+        asked(harness, "web")
         message = "You have exceeded a secondary rate limit"
         harness.fake_github.faults.add("error", "POST /repos/acme/web/rulesets", status=403, message=message, count=1)
         assert apply_due(harness.jobs, harness.github)
@@ -175,9 +142,7 @@ class TestRefusals:
         assert due > timedelta(seconds=50)
 
     def test_setup_waits_for_a_corrected_app_key(self, harness: Harness) -> None:
-        add(harness, "web")
-        ask(harness)
-        harness.run_until_idle()
+        asked(harness, "web")
         harness.fake_github.faults.add("revoked", "/repos/acme/web", count=1)
         refusal = harness.fake_github.faults.add("error", "/access_tokens", status=401)
         assert apply_due(harness.jobs, harness.github)

@@ -9,6 +9,7 @@ from tests.jobs.setup.requests import (
     add,
     ask,
     audit,
+    done,
     names,
     permit,
     state,
@@ -92,17 +93,13 @@ class TestApply:
         assert names(harness.fake_github) == {"web": ["Change freeze: main"]}
 
     def test_repeated_setup_changes_nothing(self, harness: Harness) -> None:
-        add(harness, "web", "api")
-        ask(harness)
-        work(harness)
+        done(harness, "web", "api")
         assert ask(harness)["state"] == "applied"
         work(harness)
         assert audit(harness) == ["enforcement.setup_requested", "ruleset.created", "enforcement.setup_requested"]
 
     def test_loosened_ruleset_is_restored_and_additions_stay(self, harness: Harness) -> None:
-        add(harness, "web")
-        ask(harness)
-        work(harness)
+        done(harness, "web")
         [ruleset] = harness.fake_github.world.rulesets.values()
         ruleset.enforcement, ruleset.name = "disabled", "Renamed"
         ruleset.bypass_actors = [{"actor_type": "OrganizationAdmin", "actor_id": None, "bypass_mode": "always"}]
@@ -115,9 +112,7 @@ class TestApply:
         assert audit(harness)[-1] == "ruleset.updated"
 
     def test_new_repository_joins_the_organization_ruleset(self, harness: Harness) -> None:
-        add(harness, "web", "api")
-        ask(harness)
-        work(harness)
+        done(harness, "web", "api")
         add(harness, "docs")
         assert actions(ask(harness)) == [("update", "organization", None)]
         work(harness)
@@ -125,9 +120,7 @@ class TestApply:
         assert len(ruleset.conditions["repository_id"]["repository_ids"]) == 3
 
     def test_unneeded_ruleset_is_removed_only_with_organization_scope(self, harness: Harness) -> None:
-        add(harness, "web", branches=("main", "next"))
-        ask(harness)
-        work(harness)
+        done(harness, "web", branches=("main", "next"))
         harness.sql("UPDATE watched_branches SET unwatched_at = clock_timestamp() WHERE name = 'next'")
         part = ask(harness, "plan", {"type": "repositories", "repositories": ["acme/web"]})
         assert [change["action"] for change in part["changes"]] == ["none"]

@@ -7,7 +7,7 @@ from tests.harness.webhook_queue import WebhookQueue
 from tests.jobs.conftest import EnterScene
 from tests.jobs.frozen_branches.requests import settle
 from tests.jobs.probes.requests import look
-from tests.jobs.setup.requests import add, ask, work
+from tests.jobs.setup.requests import done
 from tests.jobs.stops.requests import MANY, stop_from
 
 
@@ -20,9 +20,7 @@ def web(harness: Harness, enter_scene: EnterScene) -> Harness:
 
 
 def _at_rest(harness: Harness) -> None:
-    add(harness, "web", branches=("main", "next"), pulls=2)
-    ask(harness)
-    work(harness)
+    done(harness, "web", branches=("main", "next"), pulls=2)
     look(harness)
     settle(harness)
 
@@ -36,9 +34,7 @@ def many(harness: Harness, enter_scene: EnterScene) -> Harness:
 
 
 def _many_at_rest(harness: Harness) -> None:
-    add(harness, *MANY, branches=("main", "next"))
-    ask(harness)
-    work(harness)
+    done(harness, *MANY, branches=("main", "next"))
     look(harness)
     settle(harness)
 

@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 from rules.freezes.check_names import is_stop
 from rules.rate_budget import GitHubLimits
 from rules.rulesets.frozen_branches import NAME
 from services.enforcement.stops import stop_due
 from tests.harness.blocking_surfaces import ways_in
-from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Harness
 from tools.fake_github.model.records import Ruleset
 
@@ -42,24 +41,19 @@ def stop(harness: Harness) -> int:
     return steps
 
 
-def pass_time(harness: Harness, length: timedelta) -> None:
-    """Let time pass here, and at GitHub."""
-    cast(MovableClock, harness.jobs.clock).offset += length
-
-
 def settle(harness: Harness) -> None:
     """Do all that is due, also what is due in some seconds."""
     for _ in range(6):
         harness.run_until_idle()
         stop(harness)
-        pass_time(harness, timedelta(seconds=6))
+        harness.pass_time(seconds=6)
     harness.read_rules()
 
 
 def required(harness: Harness, repository: str = "web") -> list[str]:
     """Return the contexts of stops that active rulesets of a repository require, at GitHub; of acme's, or by owner."""
     full_name = repository if "/" in repository else f"acme/{repository}"
-    record = harness.fake_github.world.repository_named(full_name)
+    record = harness.record(full_name)
     found = harness.fake_github.world.rules_of.get(("Repository", record.id), {}).values()
     return [context for ruleset in found if ruleset.enforcement == "active" for context in contexts(ruleset)]
 

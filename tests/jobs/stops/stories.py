@@ -1,50 +1,19 @@
 """What happens to the stops of a repository and to those of an organisation alike."""
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
-from datetime import timedelta
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any
 
-from services.core.unit_of_work import SYSTEM_CALLER, Authorize, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.enforcement.stops import stop_due
 from services.freezes.completion import record_enforcement_on
-from services.restores.restores import confirm_restore, declare_restored, record_shown
 from tests.harness.github_harness import Harness
-from tests.jobs.setup.test_interruptions import DeathError, DyingUnits
-from tests.jobs.stops.requests import pass_time, stop
+from tests.harness.restores import declare_restored, show_and_confirm
+from tests.harness.watched_units import DeathError, WatchedUnits, dying_units
+from tests.jobs.stops.requests import stop
 from tests.jobs.stops.truths import assert_honest, come_right
 
 Scope = dict[str, Any]
-
-
-class WatchedUnits(UnitOfWorkFactory):
-    """Units of a worker: something is looked at before each transaction."""
-
-    def __init__(self, uow_factory: UnitOfWorkFactory, looks: Callable[[], object]) -> None:
-        super().__init__(uow_factory.engine, uow_factory.clock, uow_factory.wakeups, uow_factory.ports)
-        self.looks = looks
-
-    @contextmanager
-    def open(
-        self, caller: Caller, *, read_only: bool = False, authorize: Authorize | None = None
-    ) -> Iterator[UnitOfWork]:
-        self.looks()
-        with super().open(caller, read_only=read_only, authorize=authorize) as uow:
-            yield uow
-
-
-class InterruptedUnits(WatchedUnits):
-    """Units of a worker: before its n-th transaction something else happens."""
-
-    def __init__(self, uow_factory: UnitOfWorkFactory, left: int, happens: Callable[[], object]) -> None:
-        super().__init__(uow_factory, self._count)
-        self.left = left
-        self.happens = happens
-
-    def _count(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            self.happens()
 
 
 def run(harness: Harness, units: UnitOfWorkFactory) -> None:
@@ -81,7 +50,7 @@ def lift_in_spite_of(harness: Harness, requires: Callable[[Harness], Collection[
     harness.lift(freeze)
     for _ in range(4):
         stop(harness)
-        pass_time(harness, timedelta(seconds=15))
+        harness.pass_time(seconds=15)
     harness.fake_github.faults.clear()
     come_right(harness)
 
@@ -91,7 +60,7 @@ def die_while_two_freezes_begin(harness: Harness, scopes: tuple[Scope, Scope], t
     freezes = []
     for scope in scopes:
         freezes.append(harness.freeze(scope))
-        run(harness, DyingUnits(harness.jobs, transactions))
+        run(harness, dying_units(harness.jobs, transactions))
         assert_honest(harness)
         take_over(harness)
     come_right(harness)
@@ -105,7 +74,7 @@ def die_after_lifting(harness: Harness, freezes: Collection[str], transactions: 
     stop(harness)
     for freeze in freezes:
         harness.lift(freeze)
-    run(harness, DyingUnits(harness.jobs, transactions))
+    run(harness, dying_units(harness.jobs, transactions))
     assert_honest(harness)
     take_over(harness)
     come_right(harness)
@@ -125,14 +94,14 @@ def freeze_again_while_a_stop_ends(
             record_enforcement_on(uow, branch_ids)
         assert_honest(harness)
 
-    run(harness, InterruptedUnits(harness.jobs, transactions, freeze_again))
+    run(harness, WatchedUnits(harness.jobs, freeze_again, transactions))
     assert_honest(harness)
 
 
 def lift_while_a_stop_begins(harness: Harness, scope: Scope, transactions: int) -> None:
     """Lift a freeze before this transaction of its stop: all comes right."""
     freeze = harness.freeze(scope)
-    run(harness, InterruptedUnits(harness.jobs, transactions, lambda: harness.lift(freeze)))
+    run(harness, WatchedUnits(harness.jobs, lambda: harness.lift(freeze), transactions))
     assert_honest(harness)
     come_right(harness)
 
@@ -143,17 +112,14 @@ def lift_before_a_restore_is_confirmed(
     """Lift a freeze while a restore is not confirmed: its stop stays on until it is, and the row says why."""
     freeze = harness.freeze()
     stop(harness)
-    with harness.jobs.open(SYSTEM_CALLER) as uow:
-        declare_restored(uow)
+    declare_restored(harness)
     harness.lift(freeze)
     for _ in range(3):
         stop(harness)
-        pass_time(harness, timedelta(seconds=30))
+        harness.pass_time(seconds=30)
     assert len(requires(harness)) == 1
     assert harness.sql(f"SELECT last_error_code FROM {table}") == [("maintenance",)]
-    with harness.jobs.open(SYSTEM_CALLER) as uow:
-        record_shown(uow)
-    confirm_restore(harness.jobs, by="grace@example.com")
+    show_and_confirm(harness)
     come_right(harness)
 
 
@@ -163,4 +129,4 @@ def work_for(harness: Harness, seconds: int, sees: Callable[[], object]) -> None
         while stop_due(WatchedUnits(harness.jobs, sees), harness.github):
             pass
         sees()
-        pass_time(harness, timedelta(seconds=2))
+        harness.pass_time(seconds=2)

@@ -5,7 +5,7 @@ import pytest
 from services.enforcement.stops import stop_due
 from tests.harness.github_harness import Harness
 from tests.jobs.probes.requests import look
-from tests.jobs.setup.requests import add, ask, work
+from tests.jobs.setup.requests import done
 from tests.jobs.stops.requests import MANY, on, open_repositories, required, settle, stop_from, times
 
 
@@ -33,9 +33,7 @@ def test_freeze_is_blocked_as_soon_as_no_repository_is_open(many: Harness) -> No
 
 def test_repository_that_needs_no_stop_is_not_waited_for(many: Harness) -> None:
     stop_from(many, shared_above=len(MANY))
-    add(many, "empty", pulls=0)
-    ask(many)
-    work(many)
+    done(many, "empty", pulls=0)
     look(many)
     settle(many)
     many.freeze(on("main"))

@@ -1,7 +1,6 @@
 """People change, disable and delete rulesets during a stop, and repositories, branches, permissions and the App."""
 
 from collections.abc import Callable
-from datetime import timedelta
 from itertools import product
 from typing import Any
 
@@ -21,7 +20,6 @@ from tests.jobs.stops.requests import (
     branch,
     contexts,
     ours,
-    pass_time,
     required,
     settle,
     stop,
@@ -33,7 +31,6 @@ from tests.jobs.stops.samples import sampled
 from tests.jobs.stops.truths import assert_honest, come_right, entering
 from tools.fake_github.model import branches, installations, repositories
 from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
-from tools.fake_github.model.world import Actor
 
 
 @pytest.fixture
@@ -43,14 +40,8 @@ def webhooks(web: Harness) -> WebhookQueue:
     return found
 
 
-def act(harness: Harness, change: Callable[..., object], *arguments: Any, **named: Any) -> None:
-    """Have the maintainer change something at GitHub."""
-    with harness.fake_github.world.lock:
-        change(harness.fake_github.world, Actor(harness.fake_github.maintainer), *arguments, **named)
-
-
 def change(harness: Harness, **changes: Any) -> None:
-    act(harness, update_ruleset, ours(harness), changes)
+    harness.act(update_ruleset, ours(harness), changes)
 
 
 def without_the_context(harness: Harness) -> None:
@@ -100,7 +91,7 @@ def evaluated(harness: Harness) -> None:
 
 
 def deleted(harness: Harness) -> None:
-    act(harness, delete_ruleset, ours(harness))
+    harness.act(delete_ruleset, ours(harness))
 
 
 LOOSENED = [without_the_context, with_another_context, narrowed, widened, excluded, bypassed, rule_added]
@@ -197,7 +188,7 @@ def test_people_can_end_a_stop(
     for _ in range(3):
         stop(web)
         tell(web, webhooks)
-        pass_time(web, timedelta(seconds=10))
+        web.pass_time(seconds=10)
     assert required(web) == []
     assert entering(web, "main") >= {"merge", "push"}
     web.freeze(branch(web, "next"))
@@ -264,10 +255,10 @@ def test_stop_ends_when_a_withdrawn_permission_is_given_back(web: Harness, webho
     permit(web, administration="read")
     web.lift(freeze)
     stop(web)
-    pass_time(web, timedelta(seconds=30))
+    web.pass_time(seconds=30)
     assert len(required(web)) == 1
-    [installed] = web.fake_github.world.installations.values()
-    act(web, installations.accept_permissions, installed, dict(installations.PERMISSIONS))
+    installed = web.installed
+    web.act(installations.accept_permissions, installed, dict(installations.PERMISSIONS))
     tell(web, webhooks)
     come_right(web)
 
@@ -278,13 +269,13 @@ def test_stop_of_an_uncallable_installation_ends_when_it_returns(
 ) -> None:
     freeze = web.freeze()
     stop(web)
-    [installed] = web.fake_github.world.installations.values()
-    act(web, installations.suspend, installed, suspended=True)
+    installed = web.installed
+    web.act(installations.suspend, installed, suspended=True)
     if known:
         tell(web, webhooks)
     web.lift(freeze)
     stop(web)
-    act(web, installations.suspend, installed, suspended=False)
+    web.act(installations.suspend, installed, suspended=False)
     webhooks.run()
     come_right(web)
 
@@ -295,15 +286,15 @@ def test_stop_of_a_repository_without_the_app_ends_when_it_returns(
 ) -> None:
     freeze = web.freeze()
     stop(web)
-    [installed] = web.fake_github.world.installations.values()
+    installed = web.installed
     other = web.fake_github.organization("acme").repository("other").record
-    act(web, installations.choose_repositories, installed, [other])
+    web.act(installations.choose_repositories, installed, [other])
     if known:
         webhooks.run()
     assert_honest(web)
     web.lift(freeze)
     stop(web)
-    act(web, installations.choose_repositories, installed, None)
+    web.act(installations.choose_repositories, installed, None)
     webhooks.run()
     come_right(web)
 
@@ -314,25 +305,25 @@ def test_stop_of_an_archived_repository_ends_when_it_is_unarchived(
 ) -> None:
     freeze = web.freeze()
     stop(web)
-    repository = web.fake_github.world.repository_named("acme/web")
-    act(web, repositories.set_archived, repository, archived=True)
+    repository = web.record()
+    web.act(repositories.set_archived, repository, archived=True)
     webhooks.run()
     stop(web)
     if lifts:
         web.lift(freeze)
     stop(web)
-    act(web, repositories.set_archived, repository, archived=False)
+    web.act(repositories.set_archived, repository, archived=False)
     webhooks.run()
     if not lifts:  # checks that GitHub refused are tried seldom
-        pass_time(web, timedelta(minutes=31))
+        web.pass_time(minutes=31)
     come_right(web)
 
 
 def test_stop_of_a_renamed_repository_ends(web: Harness, webhooks: WebhookQueue) -> None:
     freeze = web.freeze()
     stop(web)
-    repository = web.fake_github.world.repository_named("acme/web")
-    act(web, repositories.rename, repository, "site")
+    repository = web.record()
+    web.act(repositories.rename, repository, "site")
     web.lift(freeze)
     stop(web)
     webhooks.run()
@@ -344,22 +335,22 @@ def test_stop_of_a_renamed_repository_ends(web: Harness, webhooks: WebhookQueue)
 def test_deleted_repository_leaves_nothing_to_do(web: Harness, webhooks: WebhookQueue) -> None:
     web.freeze()
     stop(web)
-    act(web, repositories.delete, web.fake_github.world.repository_named("acme/web"))
+    web.act(repositories.delete, web.record())
     stop(web)
     webhooks.run()
-    pass_time(web, timedelta(hours=1))
+    web.pass_time(hours=1)
     assert stop(web) == 0
 
 
 def test_branch_that_is_deleted_and_made_again_is_stopped(web: Harness, webhooks: WebhookQueue) -> None:
     web.freeze()
-    repository = web.fake_github.world.repository_named("acme/web")
+    repository = web.record()
     sha = repository.branches["next"]
-    act(web, branches.delete_branch, repository, "next")
+    web.act(branches.delete_branch, repository, "next")
     webhooks.run()
     stop(web)
     assert_honest(web)
-    act(web, branches.create_branch, repository, "next", sha)
+    web.act(branches.create_branch, repository, "next", sha)
     webhooks.run()
     assert_honest(web)
     settle(web)
@@ -373,7 +364,7 @@ def test_freeze_has_no_stop_where_no_more_rulesets_fit(web: Harness) -> None:
     assert repository
     freeze = web.freeze()
     steps = stop(web)
-    pass_time(web, timedelta(minutes=1))
+    web.pass_time(minutes=1)
     assert steps + stop(web) <= 2
     assert refused.struck == 1
     web.run_until_idle()

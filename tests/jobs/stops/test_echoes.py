@@ -22,7 +22,6 @@ from tests.jobs.stops.requests import (
     stop_from,
     times,
 )
-from tests.jobs.stops.test_changes_by_people import act
 from tests.jobs.stops.truths import come_right
 from tools.fake_github.model.records import Ruleset
 from tools.fake_github.model.rulesets import update_ruleset
@@ -73,7 +72,7 @@ def by_another_app(harness: Harness, ruleset: Ruleset, changes: dict[str, Any]) 
 
 
 def by_people(harness: Harness, ruleset: Ruleset, changes: dict[str, Any]) -> None:
-    act(harness, update_ruleset, ruleset, changes)
+    harness.act(update_ruleset, ruleset, changes)
 
 
 by = pytest.mark.parametrize("how", [by_people, by_another_app], ids=lambda each: each.__name__)

@@ -1,27 +1,22 @@
 """While a stop is on, what an exception lets in can be merged, and nothing else."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from rules.access.permissions import Actor as Person
 from rules.freezes.check_names import is_stop
-from services.core.unit_of_work import Caller
 from services.enforcement import exempt_heads, stop_batches
 from services.enforcement.stops import stop_due
 from services.pull_request_exceptions.decisions import grant, revoke
 from services.pull_request_exceptions.requests import ExceptionInput
-from tests.factories.plans import BUSINESS
-from tests.faults.test_new_branches import push
 from tests.harness.github_harness import Harness
+from tests.harness.people import arm_auto_merge, push_to_head
 from tests.jobs.branches_of_a_pattern.requests import propose_the_same
 from tests.jobs.setup.requests import add, ask, work
-from tests.jobs.stops.requests import branch, ours, pass_time, required, settle, stop, stop_from, ways
+from tests.jobs.stops.requests import branch, ours, required, settle, stop, stop_from, ways
 from tools.fake_github.control.dump import dump_checks
-from tools.fake_github.model.pulls import set_auto_merge
-from tools.fake_github.model.records import AutoMerge, PullRequest
-from tools.fake_github.model.world import Actor
+from tools.fake_github.model.records import PullRequest
 
 PIPELINE = Person("api_key", "key_pipeline", "pipeline")
 MAIN, OTHER, NEXT = 1, 3, 2
@@ -29,11 +24,11 @@ MAIN, OTHER, NEXT = 1, 3, 2
 
 
 def pull_request(harness: Harness, number: int = MAIN) -> PullRequest:
-    return harness.fake_github.world.repository_named("acme/web").pulls[number]
+    return harness.record().pulls[number]
 
 
 def exempt(harness: Harness, number: int = MAIN, *, pin: bool = True) -> None:
-    with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+    with harness.unit(PIPELINE, "api") as uow:
         grant(uow, f"acme/web#{number}", None, ExceptionInput("The hotfix that has to go in", None, pin))
 
 
@@ -97,7 +92,7 @@ def test_commit_that_is_let_into_one_stopped_branch_does_not_enter_another(web: 
     assert passed(web) == {}
     assert ways(web, "next") == set()
     web.run_until_idle()
-    pass_time(web, timedelta(seconds=6))
+    web.pass_time(seconds=6)
     web.sql("UPDATE frozen_branch_rulesets SET due_at = clock_timestamp()")
     stop(web)
     assert not merges(web, number)
@@ -107,7 +102,7 @@ def test_commit_that_is_let_into_one_stopped_branch_does_not_enter_another(web: 
 def test_revoked_exception_leaves_no_way_in(web: Harness) -> None:
     let_in(web)
     [(exception,)] = web.sql("SELECT id FROM exceptions")
-    with web.uow_factory.open(Caller(web.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+    with web.unit(PIPELINE, "api") as uow:
         revoke(uow, exception, None)
     settle(web)
     assert ways(web) == set()
@@ -115,19 +110,14 @@ def test_revoked_exception_leaves_no_way_in(web: Harness) -> None:
 
 def test_new_commit_of_an_excepted_pull_request_is_stopped(web: Harness) -> None:
     let_in(web)
-    pull = pull_request(web)
-    assert push(web, "acme/web", pull.head_ref).status_code == 201
+    push_to_head(web, number=MAIN)
     assert not merges(web)
 
 
 def test_auto_merge_of_an_excepted_pull_request_goes_on(web: Harness) -> None:
     web.freeze(branch(web))
     stop(web)
-    pull = pull_request(web)
-    world = web.fake_github.world
-    maintainer = Actor(web.fake_github.maintainer)
-    armed = AutoMerge(world.now(), maintainer.account.id, "merge")
-    set_auto_merge(world, maintainer, world.repository_named("acme/web"), pull, armed)
+    pull = arm_auto_merge(web, "acme/web", MAIN)
     exempt(web)
     stop(web)
     settle(web)
@@ -160,4 +150,4 @@ def test_ruleset_whose_lease_ended_meanwhile_is_left_to_others(web: Harness, mon
     web.sql("UPDATE head_checks SET conclusion = 'success'")
     stop_due(web.jobs, web.github)
     assert stolen
-    assert ours(web).source_id == web.fake_github.world.repository_named("acme/web").id
+    assert ours(web).source_id == web.record().id

@@ -4,10 +4,10 @@ import pytest
 
 from services.enforcement.frozen_branches import write_due
 from tests.harness.github_harness import Harness
+from tests.harness.watched_units import WatchedUnits
 from tests.jobs.stops.requests import branch, required, stop, stop_from
 from tests.jobs.stops.samples import sampled
 from tests.jobs.stops.stories import (
-    InterruptedUnits,
     die_after_lifting,
     die_while_two_freezes_begin,
     freeze_again_while_a_stop_ends,
@@ -53,10 +53,10 @@ def test_lift_while_a_stop_begins_frees_the_branch(web: Harness, transactions: i
 def test_freeze_that_starts_while_rulesets_are_written_is_stopped(web: Harness, transactions: int) -> None:
     stop_from(web, heads=2)
     few = web.freeze(branch(web))
-    units = InterruptedUnits(web.jobs, transactions, web.freeze)
+    units = WatchedUnits(web.jobs, web.freeze, transactions)
     while write_due(units, web.github):
         pass
-    if units.left > 0:
+    if units.begun < transactions:
         web.freeze()
     stop(web)
     assert len(required(web)) == 1

@@ -1,6 +1,5 @@
 """Repositories leave the stop of their organisation, and nothing opens before stops of their own hold."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from tests.jobs.stops.requests import (
     RULESET_DELAY,
     on,
     open_repositories,
-    pass_time,
     required,
     required_above,
     stop,
@@ -40,7 +38,7 @@ def unblocked(harness: Harness) -> list[Any]:
 def test_nothing_opens_while_repositories_change_to_their_own_stops(many: Harness) -> None:
     stop_from(many, delay=RULESET_DELAY)
     few, _most = frozen_in_two_parts(many)
-    pass_time(many, RULESET_DELAY)
+    many.pass_time(RULESET_DELAY)
     stop(many)
     assert open_repositories(many) == unblocked(many) == []
     many.lift(few)
@@ -111,7 +109,7 @@ def test_lifted_branch_is_free_although_repositories_cannot_have_their_own_stop(
     for _ in range(12):
         stop(many)
         assert_honest(many)
-        pass_time(many, timedelta(seconds=5))
+        many.pass_time(seconds=5)
     assert open_repositories(many, "next") == list(MANY[:2])
     many.fake_github.faults.clear()
     come_right(many)

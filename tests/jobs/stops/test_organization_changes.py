@@ -9,7 +9,7 @@ import pytest
 from services.enforcement.stops import stop_due
 from tests.harness.github_harness import Harness
 from tests.harness.webhook_queue import WebhookQueue
-from tests.jobs.setup.requests import add, ask, permit, work
+from tests.jobs.setup.requests import done, permit
 from tests.jobs.stops.requests import (
     MANY,
     MORE,
@@ -18,7 +18,6 @@ from tests.jobs.stops.requests import (
     contexts,
     on,
     open_repositories,
-    pass_time,
     required,
     required_above,
     settle,
@@ -28,7 +27,7 @@ from tests.jobs.stops.requests import (
     ways,
 )
 from tests.jobs.stops.samples import sampled
-from tests.jobs.stops.test_changes_by_people import act, tell
+from tests.jobs.stops.test_changes_by_people import tell
 from tests.jobs.stops.truths import assert_honest, come_right, entering
 from tools.fake_github.model import installations, repositories
 from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
@@ -36,7 +35,7 @@ from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
 
 def change(harness: Harness, **changes: Any) -> None:
     [ruleset] = above(harness)
-    act(harness, update_ruleset, ruleset, changes)
+    harness.act(update_ruleset, ruleset, changes)
 
 
 def conditions(harness: Harness, **changes: Any) -> None:
@@ -81,7 +80,7 @@ def disabled(harness: Harness) -> None:
 
 def deleted(harness: Harness) -> None:
     [ruleset] = above(harness)
-    act(harness, delete_ruleset, ruleset)
+    harness.act(delete_ruleset, ruleset)
 
 
 LOOSENED = [
@@ -133,7 +132,7 @@ def test_people_can_end_the_stop_of_an_organization(
     for _ in range(3):
         stop(many)
         tell(many, webhooks)
-        pass_time(many, timedelta(seconds=10))
+        many.pass_time(seconds=10)
     assert required_above(many) == []
     assert [required(many, name) for name in MANY] == [[]] * len(MANY)
     assert entering(many, "main") >= {"merge", "push"}
@@ -177,7 +176,7 @@ def test_stop_above_counts_only_once_github_enforces_it(many: Harness) -> None:
     assert len(required_above(many)) == 1
     assert open_repositories(many) == list(MANY)
     assert times(many).blocked_at is None
-    pass_time(many, RULESET_DELAY + timedelta(seconds=1))
+    many.pass_time(RULESET_DELAY + timedelta(seconds=1))
     many.fake_github.settings.ruleset_delay_seconds = 0
     stop(many)
     assert open_repositories(many) == []
@@ -194,9 +193,9 @@ def test_without_the_permission_repositories_have_stops_of_their_own(many: Harne
 
 
 def withdraw(harness: Harness, webhooks: WebhookQueue) -> None:
-    [installed] = harness.fake_github.world.installations.values()
+    installed = harness.installed
     kept = {name: level for name, level in installed.permissions.items() if name != "organization_administration"}
-    act(harness, installations.accept_permissions, installed, kept)
+    harness.act(installations.accept_permissions, installed, kept)
     webhooks.deliver(webhooks.take())
 
 
@@ -215,13 +214,13 @@ def test_withdrawn_permission_leaves_freezes_to_stops_of_repositories(
     for _ in range(3):
         stop(many)
         assert_honest(many)
-        pass_time(many, timedelta(seconds=6))
+        many.pass_time(seconds=6)
     assert open_repositories(many) == open_repositories(many, "next") == []
     for each in (freeze, second):
         many.lift(each)
     stop(many)
-    [installed] = many.fake_github.world.installations.values()
-    act(many, installations.accept_permissions, installed, dict(installations.PERMISSIONS))
+    installed = many.installed
+    many.act(installations.accept_permissions, installed, dict(installations.PERMISSIONS))
     tell(many, webhooks)
     come_right(many)
 
@@ -257,7 +256,7 @@ def test_branch_that_is_free_in_some_repositories_is_free_there(many: Harness) -
     for _ in range(3):
         stop(many)
         assert_honest(many)
-        pass_time(many, timedelta(seconds=6))
+        many.pass_time(seconds=6)
     assert open_repositories(many, "next") == list(MANY[:2])
     assert open_repositories(many) == []
     come_right(many)
@@ -268,9 +267,7 @@ def test_repositories_that_join_in_great_number_get_a_new_context(many: Harness,
     scope = {"type": "repositories", "branches": ["main"]}
     web = many.branches["acme/web:main"].repository_id
     others = [many.branches[f"acme/{name}:main"].repository_id for name in MANY[1:]]
-    add(many, *MORE)
-    ask(many)
-    work(many)
+    done(many, *MORE)
     settle(many)
     many.freeze({**scope, "repositories": [*others]})
     stop(many)
@@ -279,7 +276,7 @@ def test_repositories_that_join_in_great_number_get_a_new_context(many: Harness,
     late = many.freeze({**scope, "repositories": ids})
     stop(many)
     assert_honest(many)
-    pass_time(many, timedelta(seconds=6))
+    many.pass_time(seconds=6)
     stop(many)
     [second] = required_above(many)
     assert [second] != first
@@ -300,21 +297,21 @@ def test_repository_without_the_app_is_not_stopped_above(many: Harness, webhooks
     freeze = many.freeze(on("main"))
     stop(many)
     many.fake_github.faults.add("error", "createCheckRun", status=502)
-    [installed] = many.fake_github.world.installations.values()
-    kept = [many.fake_github.world.repository_named(f"acme/{name}") for name in MANY[1:]]
-    act(many, installations.choose_repositories, installed, kept)
+    installed = many.installed
+    kept = [many.record(f"acme/{name}") for name in MANY[1:]]
+    many.act(installations.choose_repositories, installed, kept)
     webhooks.run()
-    pass_time(many, timedelta(seconds=6))
+    many.pass_time(seconds=6)
     stop(many)
     assert_honest(many)
-    web = many.fake_github.world.repository_named("acme/web")
+    web = many.record()
     [ruleset] = above(many)
     assert ruleset.enforcement == "active"
     assert web.id not in ruleset.conditions["repository_id"]["repository_ids"]
     many.fake_github.faults.clear()
     many.lift(freeze)
     stop(many)
-    act(many, installations.choose_repositories, installed, None)
+    many.act(installations.choose_repositories, installed, None)
     webhooks.run()
     come_right(many)
 
@@ -323,7 +320,7 @@ def test_repository_without_the_app_is_not_stopped_above(many: Harness, webhooks
 def test_deleted_repository_does_not_keep_the_stop_of_others(many: Harness, webhooks: WebhookQueue) -> None:
     freeze = many.freeze(on("main"))
     stop(many)
-    act(many, repositories.delete, many.fake_github.world.repository_named("acme/web"))
+    many.act(repositories.delete, many.record())
     webhooks.run()
     many.lift(freeze)
     settle(many)

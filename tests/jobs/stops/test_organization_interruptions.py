@@ -1,13 +1,12 @@
 """Stops of an organisation when GitHub fails, workers die, and freezes begin and end meanwhile: all comes right."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests.harness.github_harness import Harness
-from tests.jobs.setup.requests import add, ask, work
-from tests.jobs.stops.requests import MANY, MORE, above, on, open_repositories, pass_time, required_above, settle, stop
+from tests.jobs.setup.requests import done
+from tests.jobs.stops.requests import MANY, MORE, above, on, open_repositories, required_above, settle, stop
 from tests.jobs.stops.samples import sampled
 from tests.jobs.stops.stories import (
     die_after_lifting,
@@ -103,9 +102,7 @@ def test_repositories_have_stops_of_their_own_when_github_refuses_that_of_the_or
 
 def test_stop_that_cannot_be_extended_holds_until_repositories_have_their_own(many: Harness) -> None:
     """Other repositories join, but GitHub takes no change of the ruleset."""
-    add(many, *MORE)
-    ask(many)
-    work(many)
+    done(many, *MORE)
     settle(many)
     first, late = ([many.branches[f"acme/{name}:main"].repository_id for name in names] for names in (MANY, MORE))
     many.freeze({"type": "repositories", "branches": ["main"], "repositories": first})
@@ -116,12 +113,12 @@ def test_stop_that_cannot_be_extended_holds_until_repositories_have_their_own(ma
         stop(many)
         assert_honest(many)
         assert open_repositories(many) == []
-        pass_time(many, timedelta(seconds=6))
+        many.pass_time(seconds=6)
     assert [entering(many, "main", name) for name in MORE] == [set()] * len(MORE)
     many.fake_github.faults.clear()
     for _ in range(3):
         stop(many)
         assert_honest(many)
         assert open_repositories(many) == []
-        pass_time(many, timedelta(seconds=20))
+        many.pass_time(seconds=20)
     come_right(many)

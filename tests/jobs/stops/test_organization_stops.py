@@ -1,21 +1,17 @@
 """Where the same branches are frozen in many repositories, one ruleset of their organisation has their stop."""
 
-from datetime import timedelta
-
 import pytest
 
-from services.core.unit_of_work import Caller
 from services.pull_request_exceptions.decisions import grant
 from services.pull_request_exceptions.requests import ExceptionInput
-from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import Harness
+from tests.harness.people import arm_auto_merge
 from tests.jobs.stops.requests import (
     FEW,
     MANY,
     above,
     on,
     open_repositories,
-    pass_time,
     required,
     required_above,
     settle,
@@ -25,9 +21,6 @@ from tests.jobs.stops.requests import (
 )
 from tests.jobs.stops.test_exempt_heads import PIPELINE
 from tests.jobs.stops.truths import assert_honest, come_right
-from tools.fake_github.model.pulls import set_auto_merge
-from tools.fake_github.model.records import AutoMerge, PullRequest
-from tools.fake_github.model.world import Actor
 
 
 def times_of(harness: Harness) -> list[bool]:
@@ -86,7 +79,7 @@ def test_second_freeze_of_the_same_repositories_makes_a_new_context(many: Harnes
     freezes.append(many.freeze(on("next")))
     stop(many)
     assert_honest(many)
-    pass_time(many, timedelta(seconds=6))
+    many.pass_time(seconds=6)
     stop(many)
     assert open_repositories(many) == open_repositories(many, "next") == []
     assert first
@@ -119,12 +112,8 @@ def test_few_repositories_have_stops_of_their_own(many: Harness) -> None:
     come_right(many)
 
 
-def pull_request(harness: Harness, repository: str = "web", number: int = 1) -> PullRequest:
-    return harness.fake_github.world.repository_named(f"acme/{repository}").pulls[number]
-
-
 def exempt(harness: Harness, reference: str) -> None:
-    with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+    with harness.unit(PIPELINE, "api") as uow:
         grant(uow, reference, None, ExceptionInput("The hotfix that has to go in", None, True))
 
 
@@ -145,12 +134,7 @@ def test_excepted_pull_request_passes_the_stop_of_its_organization(many: Harness
 def test_auto_merge_goes_on_when_a_freeze_is_lifted_during_the_stop_above(many: Harness) -> None:
     freeze = many.freeze(on("main"))
     stop(many)
-    pull, world = pull_request(many, "service-4"), many.fake_github.world
-    maintainer = Actor(many.fake_github.maintainer)
-    armed = AutoMerge(world.now(), maintainer.account.id, "merge")
-    with world.lock:
-        set_auto_merge(world, maintainer, world.repository_named("acme/service-4"), pull, armed)
-    many.sql("UPDATE pull_requests SET merge_rank = 1 WHERE number = 1")
+    pull = arm_auto_merge(many, "acme/service-4", 1)
     many.lift(freeze)
     settle(many)
     assert pull.merged_at is not None

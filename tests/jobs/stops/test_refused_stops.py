@@ -1,11 +1,9 @@
 """People have ended a stop: for that freeze its branches get no other, whatever is frozen beside them."""
 
-from datetime import timedelta
-
 import pytest
 
 from tests.harness.github_harness import Harness
-from tests.jobs.stops.requests import branch, pass_time, required, settle, stop, times, ways
+from tests.jobs.stops.requests import branch, required, settle, stop, times, ways
 from tests.jobs.stops.test_changes_by_people import disabled
 from tests.jobs.stops.truths import come_right, entering
 
@@ -33,7 +31,7 @@ def test_another_branch_that_is_frozen_later_is_stopped_alone(refused: Harness) 
 
 
 def test_later_freeze_of_a_refused_branch_is_stopped(refused: Harness) -> None:
-    pass_time(refused, timedelta(seconds=1))
+    refused.pass_time(seconds=1)
     refused.freeze()
     stop(refused)
     assert entering(refused, "main") == entering(refused, "next") == set()

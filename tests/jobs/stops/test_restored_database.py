@@ -4,11 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from services.core.unit_of_work import SYSTEM_CALLER
 from services.maintenance.resync import resync
-from services.restores.restores import confirm_restore, declare_restored, record_shown
 from tests.harness.blocking_surfaces import attention
 from tests.harness.github_harness import Harness
+from tests.harness.restores import declare_restored, show_and_confirm
 from tests.jobs.probes.requests import look
 from tests.jobs.stops.requests import (
     MANY,
@@ -16,7 +15,6 @@ from tests.jobs.stops.requests import (
     above,
     branch,
     open_repositories,
-    pass_time,
     required,
     required_above,
     stop,
@@ -32,14 +30,11 @@ def restore(harness: Harness) -> None:
     harness.sql("DELETE FROM freezes")
     harness.sql("DELETE FROM frozen_branch_rulesets")
     harness.sql("UPDATE branch_enforcement SET stop = NULL")
-    with harness.jobs.open(SYSTEM_CALLER) as uow:
-        declare_restored(uow)
+    declare_restored(harness)
 
 
 def confirm(harness: Harness) -> None:
-    with harness.jobs.open(SYSTEM_CALLER) as uow:
-        record_shown(uow)
-    confirm_restore(harness.jobs, by="grace@example.com")
+    show_and_confirm(harness)
     resync(harness.jobs, timedelta(hours=24))  # the urgent round that this begins
 
 
@@ -79,7 +74,7 @@ def test_lost_stop_is_said_where_nobody_has_authorised_rulesets(web: Harness) ->
     web.sql("UPDATE repositories SET rulesets_authorized_at = NULL, rulesets_authorized_by = NULL")
     look(web)
     assert stop(web) == 0
-    pass_time(web, timedelta(seconds=MAX_SECONDS + 1))
+    web.pass_time(seconds=MAX_SECONDS + 1)
     assert ("stop_not_ended", "critical") in attention(web)
     assert len(required(web)) == 1
 
@@ -89,7 +84,7 @@ def test_stop_that_was_switched_off_a_moment_ago_is_no_lost_one(web: Harness) ->
     web.fake_github.settings.ruleset_delay_seconds = RULESET_DELAY.total_seconds()
     freeze = web.freeze()
     stop(web)
-    pass_time(web, 2 * RULESET_DELAY)
+    web.pass_time(2 * RULESET_DELAY)
     stop(web)
     web.lift(freeze)
     stop(web)

@@ -14,7 +14,6 @@ from tests.jobs.stops.requests import (
     audited,
     branch,
     ours,
-    pass_time,
     released_at,
     required,
     settle,
@@ -87,7 +86,7 @@ def test_freeze_is_released_when_its_stop_has_ended_too(web: Harness) -> None:
     assert "merge" not in ways(web)
     assert released_at(web) is None
     stop(web)
-    pass_time(web, RULESET_DELAY)
+    web.pass_time(RULESET_DELAY)
     stop(web)
     assert ways(web) >= {"merge", "push"}
     assert released_at(web) is not None
@@ -175,7 +174,7 @@ def test_stop_that_ceases_to_name_a_branch_holds_the_others_meanwhile(web: Harne
     web.freeze(branch(web))
     other = web.freeze(branch(web, "next"))
     stop(web)
-    pass_time(web, RULESET_DELAY)
+    web.pass_time(RULESET_DELAY)
     stop(web)
     web.lift(other)
 
@@ -201,7 +200,7 @@ def test_stop_counts_only_once_github_enforces_it(web: Harness) -> None:
     assert len(required(web)) == 1
     assert ways(web) >= {"merge", "push"}
     assert times(web).blocked_at is None
-    pass_time(web, RULESET_DELAY + timedelta(seconds=1))
+    web.pass_time(RULESET_DELAY + timedelta(seconds=1))
     web.fake_github.settings.ruleset_delay_seconds = 0
     stop(web)
     assert ways(web) == set()

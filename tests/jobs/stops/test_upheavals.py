@@ -8,25 +8,22 @@ from services.freezes.extension import extend
 from services.maintenance.tasks import end_freezes
 from tests.harness.desk import Desk
 from tests.harness.github_harness import Harness
-from tests.jobs.stops.requests import branch, pass_time, required, stop, ways
+from tests.jobs.stops.requests import branch, required, stop, ways
 from tests.jobs.stops.truths import assert_honest, come_right
 from tools.fake_github.model import repositories
-from tools.fake_github.model.world import Actor
 
 
 @pytest.mark.parametrize("lifts", [False, True])
 def test_stop_of_a_repository_that_moved_away_ends_when_it_is_back(web: Harness, *, lifts: bool) -> None:
-    desk, world = Desk.of(web), web.fake_github.world
+    desk = Desk.of(web)
     desk.webhook_queue.take()
     freeze = web.freeze()
     stop(web)
-    moved = world.repository_named("acme/web")
+    moved = web.record()
     for owner in ("globex", "acme"):
-        with world.lock:
-            account = web.fake_github.organization(owner).account
-            repositories.transfer(world, Actor(web.fake_github.maintainer), moved, account)
-            if owner == "acme":
-                desk.installed.repository_ids = [*desk.installed.repository_ids, moved.id]
+        web.act(repositories.transfer, moved, web.fake_github.organization(owner).account)
+        if owner == "acme":
+            desk.installed.repository_ids = [*desk.installed.repository_ids, moved.id]
         desk.webhook_queue.run()
         stop(web)
         if lifts and owner == "globex":
@@ -57,7 +54,7 @@ def test_stop_ends_when_the_freeze_reaches_its_end(web: Harness) -> None:
             extend(uow, freeze, uow.now + length)
     stop(web)
     assert ways(web) == ways(web, "next") == set()
-    pass_time(web, timedelta(minutes=1))
+    web.pass_time(minutes=1)
     end_freezes(web.jobs)
     assert_honest(web)
     stop(web)

@@ -1,13 +1,11 @@
 """What must be true of stops at any moment, and at rest."""
 
-from datetime import timedelta
-
 from rules.rulesets.frozen_branches import NAME
 from tests.harness.blocking_surfaces import REPLACING
 from tests.harness.github_harness import Harness
 from tests.jobs.frozen_branches.requests import write
 from tests.jobs.probes.requests import probe
-from tests.jobs.stops.requests import contexts, pass_time, stop, ways
+from tests.jobs.stops.requests import contexts, stop, ways
 from tools.fake_github.model.records import Ruleset
 
 Branch = tuple[str, str]
@@ -79,7 +77,7 @@ def _work(harness: Harness) -> None:
     assert_honest(harness)
     probe(harness)
     assert_honest(harness)
-    pass_time(harness, timedelta(seconds=_STEP))
+    harness.pass_time(seconds=_STEP)
 
 
 def wrong(harness: Harness) -> list[str]:

@@ -1,7 +1,7 @@
 """A repository that the installation does not cover any more: no rule of ours blocks it unnoticed."""
 
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -10,14 +10,12 @@ from services.core.unit_of_work import GITHUB_CALLER, Caller
 from services.enforcement.orphans import MIN_REMOVED_FOR, report_orphans
 from services.installations.sync_requests import request_comparison
 from services.repository_sync import sync as repository_sync
-from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Harness
 from tests.jobs.conftest import fake_github, harness
 from tests.jobs.frozen_branches import requests as frozen_branches
 from tests.jobs.probes.requests import look
 from tests.jobs.setup.requests import ORGANIZATION, add, ask, names, permit, work
 from tools.fake_github.model import repositories as at_host
-from tools.fake_github.model.world import Actor
 
 __all__ = ["fake_github", "harness"]
 
@@ -34,7 +32,7 @@ def enforced(harness: Harness, scope: dict[str, Any]) -> None:
 
 def select(harness: Harness, *repositories: str) -> None:
     """Let the installation cover these repositories only, and compare."""
-    [installation] = harness.fake_github.world.installations.values()
+    installation = harness.installed
     numbers = [harness.fake_github.organization("acme").repository(name).record.id for name in repositories]
     installation.repository_selection, installation.repository_ids = "selected", numbers
     sync(harness)
@@ -48,11 +46,11 @@ def sync(harness: Harness) -> None:
 
 def report(harness: Harness) -> None:
     caller = Caller(harness.organization.id, CODE_HOST, "code_host")
-    report_orphans(harness.jobs, harness.github, caller, next(iter(harness.fake_github.world.installations)))
+    report_orphans(harness.jobs, harness.github, caller, harness.installed.id)
 
 
 def settle(harness: Harness) -> None:
-    cast(MovableClock, harness.jobs.clock).offset += MIN_REMOVED_FOR + timedelta(seconds=1)
+    harness.pass_time(MIN_REMOVED_FOR + timedelta(seconds=1))
     sync(harness)
 
 
@@ -112,8 +110,8 @@ class TestRepositoryRuleset:
 
     def test_orphaned_ruleset_has_no_alert_when_the_repository_is_deleted(self, harness: Harness) -> None:
         enforced(harness, OWN)
-        record = harness.fake_github.organization("acme").repository("web").record
-        at_host.delete(harness.fake_github.world, Actor(harness.fake_github.maintainer), record)
+        record = harness.record()
+        harness.act(at_host.delete, record)
         sync(harness)
         assert attention(harness) == []
 
@@ -173,4 +171,4 @@ class TestOrganizationRuleset:
 
 
 def web(harness: Harness) -> int:
-    return harness.fake_github.organization("acme").repository("web").record.id
+    return harness.record().id

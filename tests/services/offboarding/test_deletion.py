@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import orjson
 import pytest
@@ -14,17 +14,14 @@ from jobs import background_thread, context
 from jobs.context import Context
 from jobs.registry import jobs_with_work
 from jobs.sweep import Sweeper
-from services.core.unit_of_work import Caller
 from services.enforcement import ruleset_removal
 from services.enforcement.confirmation import MAX_WRITING_SECONDS
 from services.enforcement.setup_runs import SETUPS
 from services.offboarding.deletion import WITHDRAWAL_DELAY, delete, end_leftovers
 from services.offboarding.withdrawal import MAX_ATTEMPTS, WITHDRAWALS, withdraw_due
 from tests import factories
-from tests.factories.plans import BUSINESS
-from tests.harness.clock import MovableClock
 from tests.harness.concurrency import at_once
-from tests.harness.github_harness import ADA, Builder, Harness
+from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import work
 from tests.jobs.conftest import build, fake_github, harness
 from tests.services.offboarding.test_withdrawal import RULESET, written
@@ -43,18 +40,14 @@ def owner(harness: Harness) -> str:
 
 
 def leave(harness: Harness, name: str = "Acme") -> dict[str, Any]:
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+    with harness.unit() as uow:
         return delete(uow, name)
-
-
-def pass_time(harness: Harness, **length: float) -> None:
-    cast(MovableClock, harness.jobs.clock).offset += timedelta(**length)
 
 
 def gone(harness: Harness, name: str = "Acme") -> None:
     """Delete it, and let the time pass in which a person may still be writing rules."""
     leave(harness, name)
-    pass_time(harness, seconds=WITHDRAWAL_DELAY.total_seconds())
+    harness.pass_time(seconds=WITHDRAWAL_DELAY.total_seconds())
 
 
 def withdrawn(harness: Harness) -> None:
@@ -136,7 +129,7 @@ class TestRulesets:
         fault = harness.fake_github.faults.add("error", DELETING, status=502, message="Bad gateway")
         withdrawn(harness)
         assert not waits(harness)
-        pass_time(harness, seconds=31)
+        harness.pass_time(seconds=31)
         assert waits(harness)
         harness.fake_github.faults.clear(fault.id)
         withdrawn(harness)
@@ -152,7 +145,7 @@ class TestRulesets:
         assert mails(harness) == [("rules_left", owner)]
         [(details,)] = harness.sql("SELECT details FROM audit_entries WHERE action = 'organization.rules_left'")
         assert f"acme/web: ruleset {written}, which requires the check change-freeze/main" in details["left"][0]
-        pass_time(harness, days=1)
+        harness.pass_time(days=1)
         withdrawn(harness)
         assert len(mails(harness)) == 1
 
@@ -164,7 +157,7 @@ class TestRulesets:
         harness.sql("UPDATE withdrawals SET attempts = :attempts", attempts=MAX_ATTEMPTS - 1)
         withdrawn(harness)
         assert mails(harness) == [("rules_left", owner)]
-        pass_time(harness, days=1)
+        harness.pass_time(days=1)
         assert not waits(harness)
 
     def test_ruleset_removal_pauses_when_rate_limited(self, harness: Harness, written: int, owner: str) -> None:
@@ -187,7 +180,7 @@ class TestRulesets:
         assert {written, second} <= set(harness.fake_github.world.rulesets)
         assert fault.struck == 1
         harness.fake_github.faults.clear(fault.id)
-        pass_time(harness, minutes=2)
+        harness.pass_time(minutes=2)
         while withdraw_due(harness.jobs, GitHub(harness.github.settings)):  # the other one keeps quiet for a minute
             pass
         assert not {written, second} & set(harness.fake_github.world.rulesets)
@@ -201,7 +194,7 @@ class TestRulesets:
             with pytest.raises(SystemExit):
                 withdraw_due(harness.jobs, harness.github)
         assert not waits(harness)
-        pass_time(harness, seconds=WITHDRAWALS.lease.total_seconds() + 1)
+        harness.pass_time(seconds=WITHDRAWALS.lease.total_seconds() + 1)
         withdrawn(harness)
         assert written not in harness.fake_github.world.rulesets
 
@@ -214,7 +207,7 @@ class TestRulesets:
             with pytest.raises(SystemExit):
                 withdraw_due(harness.jobs, harness.github)
         assert written not in harness.fake_github.world.rulesets
-        pass_time(harness, seconds=WITHDRAWALS.lease.total_seconds() + 1)
+        harness.pass_time(seconds=WITHDRAWALS.lease.total_seconds() + 1)
         withdrawn(harness)
         assert harness.sql("SELECT ruleset_id FROM written_rulesets") == []
         assert mails(harness) == []
@@ -241,7 +234,7 @@ class TestRulesets:
         leave(harness)
         assert not waits(harness)
         assert not withdraw_due(harness.jobs, harness.github)
-        pass_time(harness, seconds=WITHDRAWAL_DELAY.total_seconds())
+        harness.pass_time(seconds=WITHDRAWAL_DELAY.total_seconds())
         assert waits(harness)
 
     @pytest.mark.parametrize("happened", [True, False])
@@ -322,7 +315,7 @@ def test_sweeper_completes_the_deletion_without_workers(
     background_thread.run_in_background("withdraw", lambda: False)[0].join(10)
     assert written not in harness.fake_github.world.rulesets
     assert set(harness.conclusions().values()) == {"success"}
-    pass_time(harness, days=30)
+    harness.pass_time(days=30)
     sweeper.sweep()
     assert harness.sql("SELECT purged_at IS NOT NULL, name FROM organizations") == [(True, "")]
     assert harness.sql("SELECT count(*) FROM freezes") == [(0,)]

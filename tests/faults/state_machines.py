@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 from itertools import count
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import psycopg
 from hypothesis import strategies as st
@@ -12,7 +12,6 @@ from rules.freezes.check_names import check_name
 from rules.rulesets.rulesets import desired_ruleset
 from tests import factories
 from tests.harness import cleaning
-from tests.harness.clock import MovableClock
 from tests.harness.contributors import Contributors
 from tests.harness.github_harness import Harness
 from tests.harness.webhook_queue import WebhookQueue, work
@@ -41,7 +40,7 @@ class HarnessMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = cast(MovableClock, self.harness.jobs.clock)
+        self.clock = self.harness.clock
         self.clock.offset = timedelta()
         empty(self.harness, self.database)
         self.repositories: list[Repository] = []

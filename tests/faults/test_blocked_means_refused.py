@@ -23,7 +23,7 @@ from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from rules.freezes.blocking import MAX_READING_AGE
 from rules.freezes.check_names import check_name
-from services.core.unit_of_work import SYSTEM_CALLER, Caller
+from services.core.unit_of_work import SYSTEM_CALLER
 from services.enforcement.frozen_branches import write_due
 from services.enforcement.probes import probe_due
 from services.enforcement.ruleset_facts import read_facts, read_organization_facts
@@ -37,7 +37,6 @@ from services.pull_request_exceptions.requests import ExceptionInput
 from services.reconcile.leases import Turn, acquire
 from services.schedules.occurrence_start import start_windows
 from tests import factories
-from tests.factories.plans import BUSINESS
 from tests.faults.people_at_github import PullRequests, RulesAndBranches
 from tests.faults.state_machines import some
 from tests.faults.upheavals_at_github import Installations, Repositories
@@ -89,9 +88,6 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
 
     # --- the service ----------------------------------------------------------------------------------------------
 
-    def _unit(self) -> Any:
-        return self.harness.uow_factory.open(Caller(self.harness.organization.id, PIPELINE, "api", BUSINESS))
-
     @initialize(
         which=some,
         queue=st.sampled_from([None, None, "main", "release/1"]),
@@ -136,7 +132,7 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
     @rule(which=some, minutes=st.sampled_from([None, 15]), pin=st.booleans())
     def grant_an_exception(self, which: int, minutes: int | None, pin: bool) -> None:
         if (found := self.any_pull_request(which)) is not None:
-            with suppress(ServiceError), self._unit() as uow:
+            with suppress(ServiceError), self.harness.unit(PIPELINE, "api") as uow:
                 until = uow.now + timedelta(minutes=minutes) if minutes else None
                 name = f"{self.harness.fake_github.world.full_name(found[0])}#{found[1].number}"
                 grant(uow, name, None, ExceptionInput("The hotfix that has to go in", until, pin))
@@ -145,7 +141,7 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
     def revoke_an_exception(self, which: int) -> None:
         rows = self.harness.sql("SELECT id FROM exceptions WHERE revoked_at IS NULL ORDER BY id")
         if rows:
-            with suppress(ServiceError), self._unit() as uow:
+            with suppress(ServiceError), self.harness.unit(PIPELINE, "api") as uow:
                 revoke(uow, rows[which % len(rows)][0], None)
 
     @rule(minutes=st.sampled_from([1, 5, 20, 40]))

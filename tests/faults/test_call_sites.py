@@ -17,9 +17,9 @@ from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import DBAPIError
 
 from integrations.github import GitHub
-from tests.faults.test_new_branches import push
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Builder, Harness
+from tests.harness.people import push
 from tests.harness.webhook_queue import WebhookQueue, disagreements, work
 
 pytestmark = pytest.mark.check

@@ -19,9 +19,9 @@ from tests.faults.test_call_sites import (
     fail_at_every_call,
     lose_the_database_at_every_sixth_statement,
 )
-from tests.faults.test_new_branches import push
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Builder, Harness
+from tests.harness.people import push
 from tests.harness.webhook_queue import WebhookQueue, disagreements, work
 from tests.jobs.pull_request_exceptions.grants import grant, notify
 

@@ -20,12 +20,11 @@ from hypothesis.stateful import initialize, precondition, rule
 from models.exceptions import PullRequestException
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork
 from services.maintenance.tasks import end_freezes
 from services.pull_request_exceptions.decisions import ExceptionDecision, decide, grant, revoke
 from services.pull_request_exceptions.expiry import end_exceptions
 from services.pull_request_exceptions.requests import ExceptionInput, request
-from tests.factories.plans import BUSINESS
 from tests.faults.state_machines import BASES, HarnessMachine, some
 from tests.harness.exceptions_model import Frozen, Granted, Model, only
 from tests.harness.github_harness import Harness
@@ -125,7 +124,7 @@ class Machine(HarnessMachine):
     # --- exceptions -----------------------------------------------------------------------------------------------
 
     def _by(self, actor: Actor) -> Any:
-        return self.harness.uow_factory.open(Caller(self.harness.organization.id, actor, "api", BUSINESS))
+        return self.harness.unit(actor, "api")
 
     def _wanted(self, uow: UnitOfWork, minutes: int | None, *, pin: bool) -> ExceptionInput:
         return ExceptionInput(REASON, uow.now + timedelta(minutes=minutes) if minutes else None, pin)
@@ -351,8 +350,7 @@ class Machine(HarnessMachine):
         self.rest()
         now, mine = self.now, self._in_line()
         for pull in mine:
-            with world.lock:
-                assert self._enqueues(line, pull) is self.model.allows(line, pull, now)
+            assert self._enqueues(line, pull) is self.model.allows(line, pull, now)
         queued = [line.pulls[entry.number] for entry in world.queues.get((line.id, "main"), [])]
         self._change(ends, queued)
         now, landing = self.now, True
@@ -367,7 +365,7 @@ class Machine(HarnessMachine):
 
     def _enqueues(self, line: Repository, pull: PullRequest) -> bool:
         try:
-            queue.enqueue(self.harness.fake_github.world, self.people.actor, line, pull)
+            self.harness.act(queue.enqueue, line, pull)
         except Refusal:
             return False
         return True

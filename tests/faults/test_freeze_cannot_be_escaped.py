@@ -5,18 +5,12 @@ from typing import Any
 import pytest
 
 from rules.errors import ServiceError
-from services.core.unit_of_work import Caller, UnitOfWork
+from services.core.unit_of_work import UnitOfWork
 from services.repositories import branches, enablement, watches
-from tests.factories.plans import granted
 from tests.faults.test_full_resync import each_delivered_or_lost, find_out
-from tests.harness.github_harness import ADA, Builder, Harness
+from tests.harness.github_harness import Builder, Harness
+from tests.harness.people import choose_repositories, cut, push_to_head, suspend
 from tests.harness.webhook_queue import WebhookQueue, disagreements, work
-from tools.fake_github.model import installations
-from tools.fake_github.model.world import Actor
-
-
-def unit_of(harness: Harness, plan: str = "business") -> Any:
-    return harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", granted(plan)))
 
 
 def targets(harness: Harness, freeze_id: str) -> list[tuple[str, str]]:
@@ -24,12 +18,6 @@ def targets(harness: Harness, freeze_id: str) -> list[tuple[str, str]]:
         "SELECT t.branch_id, t.operation FROM freeze_targets t WHERE t.freeze_id = :id ORDER BY 1", id=freeze_id
     )
     return [tuple(row) for row in rows]
-
-
-def push(harness: Harness, repository: str, number: int) -> None:
-    branch = harness.person("GET", f"/repos/{repository}/pulls/{number}").json()["head"]["ref"]
-    body = {"message": "more", "content": "bW9yZQ==", "branch": branch}
-    assert harness.person("PUT", f"/repos/{repository}/contents/more.txt", body).status_code in {200, 201}
 
 
 def rename(harness: Harness) -> str:
@@ -44,20 +32,19 @@ def archive(harness: Harness) -> str:
 
 
 def change_the_default_branch(harness: Harness) -> str:
-    sha = harness.person("GET", "/repos/acme/web/branches/main").json()["commit"]["sha"]
-    harness.person("POST", "/repos/acme/web/git/refs", {"ref": "refs/heads/trunk", "sha": sha})
+    cut(harness, "acme/web", "trunk")
     harness.person("PATCH", "/repos/acme/web", {"default_branch": "trunk"})
     return "acme/web"
 
 
 def change_the_globs(harness: Harness) -> str:
-    with unit_of(harness) as uow:
+    with harness.unit() as uow:
         enablement.update(uow, "acme/web", {"autoWatch": []})
     return "acme/web"
 
 
 def change_a_setting(harness: Harness) -> str:
-    with unit_of(harness) as uow:
+    with harness.unit() as uow:
         branches.update(uow, harness.branches["acme/web"].id, {"exceptionsAllowed": False})
     return "acme/web"
 
@@ -68,23 +55,14 @@ def lose_the_plan(harness: Harness) -> str:
 
 
 def suspend_the_installation(harness: Harness) -> str:
-    [found] = harness.fake_github.world.installations.values()
-    for suspended in (True, False):
-        with harness.fake_github.world.lock:
-            installations.suspend(
-                harness.fake_github.world, Actor(harness.fake_github.maintainer), found, suspended=suspended
-            )
+    suspend(harness, suspended=True)
+    suspend(harness, suspended=False)
     return "acme/web"
 
 
 def leave_out_the_repository_and_choose_it_again(harness: Harness) -> str:
-    [found] = harness.fake_github.world.installations.values()
-    api = harness.fake_github.organization("acme").repository("api").record
-    for chosen in ([api], None):
-        with harness.fake_github.world.lock:
-            installations.choose_repositories(
-                harness.fake_github.world, Actor(harness.fake_github.maintainer), found, chosen
-            )
+    choose_repositories(harness, "api")
+    choose_repositories(harness)
     return "acme/web"
 
 
@@ -123,7 +101,7 @@ class TestEscape:
         find_out(webhook_queue, delivered=delivered)
         work(harness)
         assert set(before) <= set(targets(harness, freeze))
-        push(harness, repository, 1)
+        push_to_head(harness, repository, 1)
         webhook_queue.run()
         assert harness.conclusions()[f"{repository}#1"] == "failure"
         assert harness.merge(repository, 1).status_code == 405
@@ -138,18 +116,18 @@ class TestEscape:
         freeze = harness.freeze({"type": "repositories", "repositories": ["acme/web"]})
         before = targets(harness, freeze)
         for names in (["acme/web"], ["acme/api", "acme/web"]):
-            with pytest.raises(ServiceError) as raised, unit_of(harness) as uow:
+            with pytest.raises(ServiceError) as raised, harness.unit() as uow:
                 enablement.disable(uow, names)
             assert raised.value.code == "already_frozen"
         assert harness.sql("SELECT DISTINCT enabled FROM repositories") == [(True,)]
         assert targets(harness, freeze) == before
-        with unit_of(harness) as uow:
+        with harness.unit() as uow:
             enablement.disable(uow, ["acme/api"])
 
     def test_frozen_branch_cannot_be_unwatched(self, harness: Harness, build: Builder) -> None:
         build("web")
         freeze = harness.freeze()
-        with pytest.raises(ServiceError) as raised, unit_of(harness) as uow:
+        with pytest.raises(ServiceError) as raised, harness.unit() as uow:
             watches.unwatch(uow, harness.branches["acme/web"].id)
         assert raised.value.code == "already_frozen"
         assert harness.sql("SELECT unwatched_at FROM watched_branches") == [(None,)]
@@ -174,18 +152,18 @@ class TestUnwatching:
         work(harness)
         webhook_queue = WebhookQueue(harness)
         harness.lift(freeze)
-        with unit_of(harness) as uow:
+        with harness.unit() as uow:
             getattr(self, way)(uow, harness)
         work(harness)
         assert harness.merge("acme/web", 1).status_code == 200
-        push(harness, "acme/web", 2)
+        push_to_head(harness, "acme/web", 2)
         webhook_queue.run()
         assert harness.merge("acme/web", 2).status_code == 200
 
     @pytest.mark.parametrize("way", ["unwatch", "disable"])
     def test_unwatched_branch_is_not_covered_by_later_freezes(self, harness: Harness, build: Builder, way: str) -> None:
         build("api", "web")
-        with unit_of(harness) as uow:
+        with harness.unit() as uow:
             getattr(self, way)(uow, harness)
         harness.freeze()
         work(harness)
@@ -198,11 +176,11 @@ class TestUnwatching:
         self, harness: Harness, build: Builder, way: str
     ) -> None:
         build("api", "web")
-        with unit_of(harness) as uow:
+        with harness.unit() as uow:
             getattr(self, way)(uow, harness)
         work(harness)
         harness.freeze()
-        with unit_of(harness) as uow:
+        with harness.unit() as uow:
             if way == "unwatch":
                 assert watches.watch_branch(uow, "acme/web", "main").id == harness.branches["acme/web"].id
             else:

@@ -6,17 +6,15 @@ from typing import Any
 import pytest
 
 from rules.billing.plans import FREE
-from services.core.unit_of_work import Caller
 from services.repositories import enablement, watches
 from tests import factories
-from tests.factories.plans import BUSINESS
-from tests.faults.test_new_branches import cut, propose, push, targets
-from tests.harness.github_harness import ADA, Harness
+from tests.faults.test_new_branches import targets
+from tests.harness.github_harness import Harness
+from tests.harness.people import cut, edit, propose, push_to_head
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
 from tools.fake_github.model import checks, repositories
 from tools.fake_github.model.installations import register_app
-from tools.fake_github.model.records import CheckRun, PullRequest, Repository
-from tools.fake_github.model.world import Actor
+from tools.fake_github.model.records import PullRequest
 
 CHECK = "change-freeze/main"
 delivered_or_lost = pytest.mark.parametrize("delivered", [True, False], ids=["webhooks delivered", "webhooks lost"])
@@ -51,26 +49,10 @@ def find_out(webhook_queue: WebhookQueue, *, delivered: bool) -> None:
         full_resync(webhook_queue.harness)
 
 
-def record_of(harness: Harness, name: str = "web") -> Repository:
-    return harness.fake_github.organization("acme").repository(name).record
-
-
-def unit_of(harness: Harness) -> Any:
-    return harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS))
-
-
-def run_on(harness: Harness, pull: PullRequest) -> CheckRun:
-    found = harness.fake_github.world.newest_run(pull.repository_id, pull.head_sha, CHECK, harness.fake_github.app_id)
-    assert found is not None
-    return found
-
-
 def write(harness: Harness, pull: PullRequest, app_id: int, **fields: Any) -> None:
     """Write a run of our check's name as an App."""
-    world = harness.fake_github.world
     wanted = {"name": CHECK, "head_sha": pull.head_sha, **fields}
-    with world.lock:
-        checks.create_check_run(world, Actor(harness.fake_github.maintainer), app_id, record_of(harness), wanted)
+    harness.act(checks.create_check_run, app_id, harness.record(), wanted)
 
 
 def another_success(harness: Harness, pull: PullRequest) -> None:
@@ -87,11 +69,11 @@ def a_run_that_never_ends(harness: Harness, pull: PullRequest) -> None:
 
 def an_edited_run(harness: Harness, pull: PullRequest) -> None:
     """GitHub rejects this; if it did not, it would send no webhook."""
-    run_on(harness, pull).conclusion = "success"
+    harness.run_on(pull).conclusion = "success"
 
 
 def a_deleted_run(harness: Harness, pull: PullRequest) -> None:
-    world, run = harness.fake_github.world, run_on(harness, pull)
+    world, run = harness.fake_github.world, harness.run_on(pull)
     world.runs.pop(run.id)
     world.runs_in[run.suite_id].remove(run)
     world.newest.pop((run.repository_id, run.head_sha, run.app_id, run.name))
@@ -105,46 +87,49 @@ def assert_blocked_until_the_lift(harness: Harness, freeze: str, repository: str
     assert {harness.merge(repository, pull).status_code for pull in pulls} == {200}
 
 
-EDITS = [another_success, a_run_that_is_skipped, a_run_that_never_ends, an_edited_run, a_deleted_run]
+Edit = Callable[[Harness, PullRequest], None]
+FORGERIES = [another_success, a_run_that_is_skipped, a_run_that_never_ends, an_edited_run, a_deleted_run]
+SILENT = [an_edited_run, a_deleted_run]
+"""Of these GitHub sends no webhook."""
 
 
 class TestForgedCheck:
-    @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: str(edit.__name__))
-    def test_forged_success_in_a_freeze_is_corrected_by_one_full_resync(
-        self, harness: Harness, webhook_queue: WebhookQueue, edit: Callable[[Harness, PullRequest], None]
+    @pytest.mark.parametrize(
+        ("edit", "delivered"),
+        [
+            pytest.param(edit, delivered, id=f"{edit.__name__}-webhooks {'delivered' if delivered else 'lost'}")
+            for edit in FORGERIES
+            for delivered in (True, False)
+            if not delivered or edit not in SILENT
+        ],
+    )
+    def test_forged_check_in_a_freeze_is_corrected(
+        self,
+        harness: Harness,
+        webhook_queue: WebhookQueue,
+        edit: Edit,
+        delivered: bool,
     ) -> None:
-        pull = record_of(harness).pulls[1]
+        pull = harness.record().pulls[1]
         harness.freeze()
         work(harness)
         edit(harness, pull)
-        find_out(webhook_queue, delivered=False)
-        assert (run_on(harness, pull).status, run_on(harness, pull).conclusion) == ("completed", "failure")
-        assert harness.merge("acme/web", 1).status_code == 405
-
-    @pytest.mark.parametrize("edit", [another_success, a_run_that_is_skipped, a_run_that_never_ends])
-    def test_forged_success_in_a_freeze_is_corrected_by_its_webhook(
-        self, harness: Harness, webhook_queue: WebhookQueue, edit: Callable[[Harness, PullRequest], None]
-    ) -> None:
-        pull = record_of(harness).pulls[1]
-        harness.freeze()
-        work(harness)
-        edit(harness, pull)
-        find_out(webhook_queue, delivered=True)
-        assert run_on(harness, pull).conclusion == "failure"
+        find_out(webhook_queue, delivered=delivered)
+        assert (harness.run_on(pull).status, harness.run_on(pull).conclusion) == ("completed", "failure")
         assert harness.merge("acme/web", 1).status_code == 405
 
     @pytest.mark.parametrize("edit", [a_run_that_never_ends, a_deleted_run])
     def test_forged_failure_is_corrected_by_one_full_resync(
-        self, harness: Harness, webhook_queue: WebhookQueue, edit: Callable[[Harness, PullRequest], None]
+        self, harness: Harness, webhook_queue: WebhookQueue, edit: Edit
     ) -> None:
-        edit(harness, record_of(harness).pulls[1])
+        edit(harness, harness.record().pulls[1])
         assert harness.merge("acme/web", 1).status_code == 405
         find_out(webhook_queue, delivered=False)
         assert harness.merge("acme/web", 1).status_code == 200
 
     def test_success_of_another_app_does_not_allow_a_merge(self, harness: Harness, webhook_queue: WebhookQueue) -> None:
         """The rule takes the check from our App alone, and so do we when we read it back."""
-        pull = record_of(harness).pulls[1]
+        pull = harness.record().pulls[1]
         with harness.fake_github.world.lock:
             other = register_app(harness.fake_github.world, 77, "another-app", None)
         harness.freeze()
@@ -212,7 +197,7 @@ class TestDefaultBranch:
         self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
         cut(harness, "acme/web", "trunk")
-        with unit_of(harness) as uow:
+        with harness.unit() as uow:
             branch_id = watches.watch_branch(uow, "acme/web", "trunk").id
         choose_trunk(harness)
         find_out(webhook_queue, delivered=delivered)
@@ -221,9 +206,9 @@ class TestDefaultBranch:
 
     def test_unwatched_default_branch_stays_unwatched(self, harness: Harness, webhook_queue: WebhookQueue) -> None:
         cut(harness, "acme/web", "trunk")
-        with unit_of(harness) as uow:
+        with harness.unit() as uow:
             branch_id = watches.watch_branch(uow, "acme/web", "trunk").id
-        with unit_of(harness) as uow:
+        with harness.unit() as uow:
             watches.unwatch(uow, branch_id)
         choose_trunk(harness)
         find_out(webhook_queue, delivered=False)
@@ -232,13 +217,13 @@ class TestDefaultBranch:
     def test_default_branch_of_a_disabled_repository_is_watched_when_enabled(
         self, harness: Harness, webhook_queue: WebhookQueue
     ) -> None:
-        with unit_of(harness) as uow:
+        with harness.unit() as uow:
             enablement.disable(uow, ["acme/web"])
         cut(harness, "acme/web", "trunk")
         choose_trunk(harness)
         find_out(webhook_queue, delivered=False)
         assert watched(harness) == {"api:main", "web:main"}
-        with unit_of(harness) as uow:
+        with harness.unit() as uow:
             enablement.enable(uow, ["acme/web"])
         assert watched(harness) == {"api:main", "web:main", "web:trunk"}
 
@@ -274,10 +259,7 @@ def hand_to(harness: Harness, owner: str, name: str = "web") -> None:
     """Transfer the repository of that name from its present owner."""
     world = harness.fake_github.world
     [record] = [found for found in world.repositories.values() if found.name == name]
-    with world.lock:
-        repositories.transfer(
-            world, Actor(harness.fake_github.maintainer), record, harness.fake_github.organization(owner).account
-        )
+    harness.act(repositories.transfer, record, harness.fake_github.organization(owner).account)
 
 
 class TestRepository:
@@ -337,7 +319,7 @@ class TestBranch:
     ) -> None:
         cut(harness, "acme/web", "release/1")
         harness.fake_github.organization("acme").repository("web").requires("change-freeze/release/1", "release/1")
-        with unit_of(harness) as uow:
+        with harness.unit() as uow:
             watches.watch_branch(uow, "acme/web", "release/1")
         former = propose(harness, "acme/web", "release/1")
         webhook_queue.run()
@@ -350,7 +332,7 @@ class TestBranch:
         # The simulated rule has no exemption for creation: the new branch begins at the head that carries our check.
         harness.fake_github.organization("acme").repository("web").branch("release/1")
         number = propose(harness, "acme/web", "release/1")
-        assert harness.person("PATCH", f"/repos/acme/web/pulls/{former}", {"state": "open"}).status_code == 200
+        edit(harness, former, state="open")
         assert [harness.merge("acme/web", pull).status_code for pull in (former, number)] == [405, 405]
         find_out(webhook_queue, delivered=delivered)
         assert [harness.merge("acme/web", pull).status_code for pull in (former, number)] == [405, 405]
@@ -363,7 +345,7 @@ class TestBranch:
         """Every head that moved in silence is judged by one full resync."""
         harness.freeze()
         work(harness)
-        assert push(harness, "acme/web", record_of(harness).pulls[1].head_ref).status_code == 201
+        push_to_head(harness)
         assert harness.conclusions()["acme/web#1"] is None
         assert harness.merge("acme/web", 1).status_code == 405
         find_out(webhook_queue, delivered=False)

@@ -9,7 +9,7 @@ in time ever sends a `success` to a head that is blocked.
 """
 
 import random
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,7 +25,7 @@ from rules.errors import ServiceError
 from rules.freezes.check_names import check_name
 from rules.freezes.limits import FreezeLimits
 from rules.rulesets.rulesets import desired_ruleset, ruleset_name
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork
+from services.core.unit_of_work import SYSTEM_CALLER
 from services.enforcement.probes import probe_due
 from services.maintenance.tasks import cover_remaining, end_freezes
 from services.pull_request_exceptions.decisions import grant, revoke
@@ -38,16 +38,13 @@ from services.repositories import watches
 from services.schedules.missed_windows import record_missed
 from services.schedules.occurrence_start import start_windows
 from tests import factories
-from tests.factories.plans import BUSINESS
 from tests.faults.state_machines import BASES, HarnessMachine, some
-from tests.harness.github_harness import ADA, Harness
+from tests.harness.github_harness import Harness
 from tests.harness.state_machines import explore
 from tests.harness.webhook_queue import Verdicts, WebhookQueue, disagreements, full_resync, landable, work
 from tests.jobs.passes import intend
-from tools.fake_github.model import checks, pulls
 from tools.fake_github.model.records import PullRequest, Repository
 from tools.fake_github.model.rulesets import create_ruleset, delete_ruleset
-from tools.fake_github.model.world import Actor
 
 SCOPES: list[dict[str, Any]] = [
     {"type": "organization"},
@@ -111,7 +108,7 @@ class Machine(HarnessMachine):
         branch_id, repository_id, name, watched = rows[which % len(rows)]
         with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             frozen = branch_id in covering_freezes(uow.session, [branch_id], uow.now)
-        with self.harness.uow_factory.open(Caller(self.harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+        with self.harness.unit() as uow:
             if not watched:
                 watches.watch_branch(uow, repository_id, name)
             elif not frozen:
@@ -142,7 +139,7 @@ class Machine(HarnessMachine):
         if (found := self._any(which)) is None:
             return
         repository, pull = found
-        with suppress(ServiceError), self._pipeline() as uow:
+        with suppress(ServiceError), self.harness.unit(PIPELINE, "api") as uow:
             until = uow.now + timedelta(minutes=minutes) if minutes else None
             name = f"{self.harness.fake_github.world.full_name(repository)}#{pull.number}"
             grant(uow, name, None, ExceptionInput("The hotfix that has to go in", until, pin))
@@ -151,11 +148,8 @@ class Machine(HarnessMachine):
     def revoke_an_exception(self, which: int) -> None:
         rows = self.harness.sql("SELECT id FROM exceptions WHERE revoked_at IS NULL ORDER BY id")
         if rows:
-            with suppress(ServiceError), self._pipeline() as uow:
+            with suppress(ServiceError), self.harness.unit(PIPELINE, "api") as uow:
                 revoke(uow, rows[which % len(rows)][0], None)
-
-    def _pipeline(self) -> AbstractContextManager[UnitOfWork]:
-        return self.harness.uow_factory.open(Caller(self.harness.organization.id, PIPELINE, "api", BUSINESS))
 
     @rule(passes=st.sampled_from([1, 9]))
     def work(self, passes: int) -> None:
@@ -183,20 +177,17 @@ class Machine(HarnessMachine):
     @rule(which=some)
     def close(self, which: int) -> None:
         if (found := self._any(which)) is not None:
-            with self.harness.fake_github.world.lock:
-                pulls.close(self.harness.fake_github.world, self.people.actor, *found)
+            self.people.close(*found)
 
     @rule(which=some)
     def reopen(self, which: int) -> None:
         if (found := self._any(which, "closed")) is not None:
-            with self.harness.fake_github.world.lock:
-                pulls.reopen(self.harness.fake_github.world, self.people.actor, *found)
+            self.people.reopen(*found)
 
     @rule(which=some, base=st.sampled_from([*BASES, "develop"]))
     def retarget(self, which: int, base: str) -> None:
         if (found := self._any(which)) is not None:
-            with self.harness.fake_github.world.lock:
-                pulls.edit(self.harness.fake_github.world, self.people.actor, *found, base=base)
+            self.people.retarget(*found, base)
 
     @rule(which=some, base=st.sampled_from([*BASES, "develop"]))
     def propose(self, which: int, base: str) -> None:
@@ -220,16 +211,8 @@ class Machine(HarnessMachine):
     def edit_a_check_by_hand(self, which: int, conclusion: str, *, of_pattern: bool) -> None:
         if (found := self._any(which)) is not None:
             repository, pull = found
-            bot = Actor(
-                self.harness.fake_github.world.accounts[self.harness.fake_github.app.bot_id],
-                self.harness.fake_github.app_id,
-            )
             name = PATTERN_CHECK if of_pattern and pull.base_ref != "main" else check_name(pull.base_ref)
-            fields = {"name": name, "head_sha": pull.head_sha, "conclusion": conclusion}
-            with self.harness.fake_github.world.lock:
-                checks.create_check_run(
-                    self.harness.fake_github.world, bot, self.harness.fake_github.app_id, repository, fields
-                )
+            self.harness.report(pull.head_sha, conclusion, name, self.harness.fake_github.world.full_name(repository))
             self.all_delivered = False
             self.unreported.add(pull.head_sha)
 

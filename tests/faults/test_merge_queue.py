@@ -7,18 +7,17 @@ from dataclasses import replace
 import pytest
 
 from integrations.github import QueueEntry
-from models.repositories import Repository as StoredRepository
 from services.reconcile.evaluation import CheckUpdate, evaluate
 from services.reconcile.heads import heads_of
-from tests import factories
+from tests.harness.contributors import Contributors
 from tests.harness.github_harness import Builder, Harness
+from tests.harness.people import edit
 from tests.harness.random_seed import chosen_seed
 from tests.harness.webhook_queue import WebhookQueue, full_resync, work
 from tests.jobs.passes import leased_pass
-from tools.fake_github.model import branches, checks, queue
-from tools.fake_github.model.records import PullRequest, Repository
+from tools.fake_github.model import queue
+from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.refusals import Refusal
-from tools.fake_github.model.world import Actor
 
 pytestmark = pytest.mark.slow(12)
 CHECK = "change-freeze/main"
@@ -26,34 +25,20 @@ STRATEGIES = ["ALLGREEN", "HEADGREEN"]
 both_strategies = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
-def record_of(harness: Harness, name: str) -> Repository:
-    return harness.fake_github.organization("acme").repository(name).record
-
-
-def person(harness: Harness) -> Actor:
-    return Actor(harness.fake_github.maintainer)
-
-
 def enqueue(harness: Harness, name: str, *pulls: PullRequest, jump: bool = False) -> None:
-    with harness.fake_github.world.lock:
-        for pull in pulls:
-            queue.enqueue(harness.fake_github.world, person(harness), record_of(harness, name), pull, jump=jump)
+    for pull in pulls:
+        harness.act(queue.enqueue, harness.record(f"acme/{name}"), pull, jump=jump)
 
 
 def groups(harness: Harness, name: str) -> list[str]:
     """Return the queue's own commits, from front to back."""
-    entries = harness.fake_github.world.queues.get((record_of(harness, name).id, "main"), [])
+    entries = harness.fake_github.world.queues.get((harness.record(f"acme/{name}").id, "main"), [])
     return [entry.head_sha or "" for entry in entries]
 
 
-def report(harness: Harness, name: str, context: str, sha: str, conclusion: str) -> None:
+def build_succeeds(harness: Harness, sha: str) -> None:
     """Report a check of another kind, as a build server does."""
-    bot = Actor(harness.fake_github.world.accounts[harness.fake_github.app.bot_id], harness.fake_github.app_id)
-    fields = {"name": context, "head_sha": sha, "conclusion": conclusion}
-    with harness.fake_github.world.lock:
-        checks.create_check_run(
-            harness.fake_github.world, bot, harness.fake_github.app_id, record_of(harness, name), fields
-        )
+    harness.report(sha, "success", name="build")
 
 
 def failed(harness: Harness, shas: Sequence[str]) -> list[str]:
@@ -120,7 +105,7 @@ class TestNewFreeze:
         pulls = build("web", pulls=3)
         web.merge_queue(strategy=strategy)
         for pull in pulls:
-            report(harness, "web", "build", pull.head_sha, "success")
+            build_succeeds(harness, pull.head_sha)
         work(harness)
         enqueue(harness, "web", *pulls)
         webhook_queue.run()
@@ -131,7 +116,7 @@ class TestNewFreeze:
         work(harness)
         assert failed(harness, before) == before[::-1]
         for sha in before:
-            report(harness, "web", "build", sha, "success")
+            build_succeeds(harness, sha)
         assert open_numbers(pulls) == [1, 2, 3]
 
     @both_strategies
@@ -242,15 +227,10 @@ class Crowd:
         enqueue(self.harness, "web", pull, jump=True)
 
     def leave(self, pull: PullRequest) -> None:
-        with self.harness.fake_github.world.lock:
-            queue.dequeue(self.harness.fake_github.world, person(self.harness), record_of(self.harness, "web"), pull)
+        self.harness.act(queue.dequeue, self.harness.record(), pull)
 
     def push(self, pull: PullRequest) -> None:
-        world, record = self.harness.fake_github.world, record_of(self.harness, "web")
-        with world.lock:
-            tip = record.branches[pull.head_ref]
-            commit = branches.make_commit(world, record, person(self.harness).account.id, "More", [tip])
-            branches.push(world, person(self.harness), record, pull.head_ref, commit.sha)
+        Contributors(self.harness).push(self.harness.record(), pull)
 
     def deliver(self) -> None:
         """Hand over some of what is held back, in any order; some of it twice, some of it never."""
@@ -293,15 +273,15 @@ def test_frozen_queue_merges_nothing_in_any_order_of_webhooks(
 def test_closed_pull_request_is_demoted_without_queue_permission(harness: Harness, build: Builder) -> None:
     """Reopened in silence during a freeze, it could be merged with the success that it had."""
     [pull] = build("web", pulls=1)
-    installation = next(iter(harness.fake_github.world.installations.values()))
+    installation = harness.installed
     installation.permissions = {
         name: level for name, level in installation.permissions.items() if name != "merge_queues"
     }
     harness.run_until_idle()
-    harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
+    edit(harness, pull.number, state="closed")
     harness.freeze()
     harness.run_until_idle()
-    harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "open"})
+    edit(harness, pull.number, state="open")
     assert harness.merge("acme/web", pull.number).status_code == 405
 
 
@@ -313,13 +293,10 @@ class TestSiblingBranch:
         pulls = build("web", pulls=2)
         web.branch("release/8")
         web.pull_request(base="release/8")
-        repository = harness.session.get_one(StoredRepository, harness.branches["acme/web"].repository_id)
-        harness.sql("UPDATE watched_branches SET pattern_check_name = 'change-freeze/**'")
-        sibling = factories.branch(harness.session, repository, "release/8", pattern_check_name="change-freeze/**")
-        harness.session.commit()
+        sibling = harness.watch("release/8", "change-freeze/**")
         web.merge_queue(strategy="ALLGREEN")
         for pull in pulls:
-            report(harness, "web", "build", pull.head_sha, "success")
+            build_succeeds(harness, pull.head_sha)
         harness.make_due()
         work(harness)
         enqueue(harness, "web", *pulls)

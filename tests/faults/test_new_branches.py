@@ -3,14 +3,12 @@
 from typing import Any
 
 import pytest
-import requests
 
 from rules.rulesets.rulesets import desired_ruleset
-from services.core.unit_of_work import Caller
 from services.repositories import enablement
 from tests.factories import audit_actions
-from tests.factories.plans import BUSINESS
-from tests.harness.github_harness import ADA, Builder, Harness
+from tests.harness.github_harness import Builder, Harness
+from tests.harness.people import cut, edit, propose, push
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
 from tests.jobs.conftest import EnterScene
 
@@ -27,7 +25,7 @@ def watch_releases(harness: Harness, build: Builder, *, proposed: bool = False) 
         builder.ruleset(**desired_ruleset("change-freeze/release/8", harness.fake_github.app_id))
         if proposed:
             builder.pull_request(base="release/8")
-        with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+        with harness.unit() as uow:
             enablement.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
     full_resync(harness)
     harness.sql("UPDATE branch_enforcement SET own_rule = true")
@@ -38,36 +36,6 @@ def webhook_queue(harness: Harness, build: Builder, enter_scene: EnterScene) -> 
     """Return the silent webhook queue of a harness whose two repositories watch `release/*` and have rules."""
     enter_scene(lambda: watch_releases(harness, build))
     return WebhookQueue(harness)
-
-
-def tip(harness: Harness, repository: str, branch: str) -> str:
-    sha: str = harness.person("GET", f"/repos/{repository}/branches/{branch}").json()["commit"]["sha"]
-    return sha
-
-
-def cut(harness: Harness, repository: str, branch: str, base: str = "main") -> None:
-    """Create a branch as a person does."""
-    body = {"ref": f"refs/heads/{branch}", "sha": tip(harness, repository, base)}
-    answer = harness.person("POST", f"/repos/{repository}/git/refs", body)
-    assert answer.status_code == 201, answer.text
-
-
-def push(harness: Harness, repository: str, branch: str) -> requests.Response:
-    """Push straight to a branch."""
-    files = harness.fake_github.world.repository_named(repository).commits
-    body = {"message": "More", "content": "bW9yZQ==", "branch": branch}
-    return harness.person("PUT", f"/repos/{repository}/contents/{len(files)}.txt", body)
-
-
-def propose(harness: Harness, repository: str, base: str) -> int:
-    """Open a pull request with a commit of its own; returns its number."""
-    head = f"change-{len(harness.fake_github.world.repository_named(repository).branches)}"
-    cut(harness, repository, head, base)
-    assert push(harness, repository, head).status_code == 201
-    answer = harness.person("POST", f"/repos/{repository}/pulls", {"title": "More", "head": head, "base": base})
-    assert answer.status_code == 201, answer.text
-    number: int = answer.json()["number"]
-    return number
 
 
 def targets(harness: Harness, freeze_id: str) -> set[str]:
@@ -156,7 +124,7 @@ class TestBranchCreatedDuringAFreeze:
         work(harness)
         assert harness.conclusions()["acme/web#1"] == "success"
         cut(harness, "acme/web", "release/9")
-        assert harness.person("PATCH", "/repos/acme/web/pulls/1", {"base": "release/9"}).status_code == 200
+        edit(harness, 1, base="release/9")
         assert harness.merge("acme/web", 1).status_code == 405
         webhook_queue.take()
         full_resync(harness)

@@ -1,27 +1,21 @@
 """While a rule requires our check, every head that it holds gets a verdict, whatever we have ceased to look after."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from rules.billing.plans import FREE
-from services.core.unit_of_work import Caller
 from services.repositories import enablement, watches
 from tests.factories.plans import change_plan, granted
 from tests.faults.test_full_resync import delivered_or_lost, each_delivered_or_lost, find_out
-from tests.faults.test_new_branches import PATTERN, cut, propose, push, targets, watch_releases
-from tests.harness.github_harness import ADA, Builder, Harness
+from tests.faults.test_new_branches import PATTERN, targets, watch_releases
+from tests.harness.github_harness import Builder, Harness
+from tests.harness.people import cut, propose, push_to_head
 from tests.harness.webhook_queue import WebhookQueue, work
 from tests.jobs.conftest import EnterScene
 from tools.fake_github.model import queue
-from tools.fake_github.model.world import Actor
 
 pytestmark = pytest.mark.slow(20)
-
-
-def unit_of(harness: Harness, plan: str = "business") -> Any:
-    return harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", granted(plan)))
 
 
 @pytest.fixture
@@ -42,22 +36,22 @@ def branch_id(harness: Harness, name: str, repository: str = "web") -> str:
 
 
 def unwatch_every_release(harness: Harness) -> None:
-    with unit_of(harness) as uow:
+    with harness.unit() as uow:
         watches.unwatch(uow, branch_id(harness, "release/8"))
 
 
 def disable(harness: Harness) -> None:
-    with unit_of(harness) as uow:
+    with harness.unit() as uow:
         enablement.disable(uow, ["acme/web"])
 
 
 def empty_the_globs(harness: Harness) -> None:
-    with unit_of(harness) as uow:
+    with harness.unit() as uow:
         enablement.update(uow, "acme/web", {"autoWatch": []})
 
 
 def change_the_globs(harness: Harness) -> None:
-    with unit_of(harness) as uow:
+    with harness.unit() as uow:
         enablement.update(uow, "acme/web", {"autoWatch": ["hotfix/*"]})
 
 
@@ -73,19 +67,19 @@ def fill_the_plan(harness: Harness) -> None:
     [[watched]] = harness.sql("SELECT count(*) FROM watched_branches WHERE unwatched_at IS NULL")
     harness.sql("DELETE FROM plan_grants")
     for number in range(limit - watched):
-        with unit_of(harness, "free") as uow:
+        with harness.unit(grants=granted("free")) as uow:
             watches.watch_branch(uow, "acme/api", f"old-{number}")
 
 
 def exclude_some(harness: Harness) -> None:
     """Take branches out of a glob whose rule was written without that exclusion."""
-    with unit_of(harness) as uow:
+    with harness.unit() as uow:
         enablement.update(uow, "acme/web", {"autoWatch": [PATTERN, "!release/1*"]})
 
 
 def exclude_some_and_change_another_glob(harness: Harness) -> None:
     exclude_some(harness)
-    with unit_of(harness) as uow:
+    with harness.unit() as uow:
         enablement.update(uow, "acme/web", {"autoWatch": [PATTERN, "!release/1*", "hotfix/*"]})
 
 
@@ -115,8 +109,7 @@ class TestAfterUnwatching:
         assert harness.merge("acme/web", new).status_code == 405
         find_out(webhook_queue, delivered=delivered)
         assert [harness.merge("acme/web", each).status_code for each in (new, old)] == [200, 200]
-        head = harness.person("GET", f"/repos/acme/web/pulls/{pushed}").json()["head"]["ref"]
-        assert push(harness, "acme/web", head).status_code == 201
+        push_to_head(harness, number=pushed)
         assert harness.merge("acme/web", pushed).status_code == 405
         find_out(webhook_queue, delivered=delivered)
         assert harness.merge("acme/web", pushed).status_code == 200
@@ -148,7 +141,7 @@ class TestAfterUnwatching:
         number = propose(harness, "acme/web", "release/10")
         find_out(webhook_queue, delivered=True)
         freeze = harness.freeze()
-        with unit_of(harness) as uow:
+        with harness.unit() as uow:
             enablement.update(uow, "acme/web", {"autoWatch": [PATTERN]})
         work(harness)
         assert "web:release/10" in targets(harness, freeze)
@@ -190,11 +183,10 @@ def test_merge_queue_of_a_disabled_repository_continues(
     harness.fake_github.organization("acme").repository("web").merge_queue("release/8")
     disable(harness)
     work(harness)
-    record = harness.fake_github.organization("acme").repository("web").record
+    record = harness.record()
     number = propose(harness, "acme/web", "release/8")
     find_out(webhook_queue, delivered=delivered)
-    with harness.fake_github.world.lock:
-        queue.enqueue(harness.fake_github.world, Actor(harness.fake_github.maintainer), record, record.pulls[number])
+    harness.act(queue.enqueue, record, record.pulls[number])
     assert record.pulls[number].merged_at is None
     find_out(webhook_queue, delivered=delivered)
     assert record.pulls[number].merged_at is not None

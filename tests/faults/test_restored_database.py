@@ -16,6 +16,7 @@ from services.restores.restores import confirm_restore, notice_restore, record_s
 from tests.conftest import as_libpq, on_database
 from tests.harness.engines import owner_engine_of
 from tests.harness.github_harness import Builder, Harness
+from tests.harness.restores import GRACE
 from tests.harness.webhook_queue import disagreements, full_resync
 from tools.fake_github.model.records import PullRequest
 
@@ -151,7 +152,7 @@ class TestConfirmation:
         scene.notice()
         harness.run_until_idle()
         scene.show()
-        confirm_restore(harness.jobs, by="grace@example.com")
+        confirm_restore(harness.jobs, by=GRACE)
         harness.resync()
         harness.run_until_idle()
         assert disagreements(harness) == {}
@@ -163,7 +164,7 @@ class TestConfirmation:
         )
         assert [tuple(entry)[:2] for entry in entries] == [
             ("service.restored", "Change-Freeze Service"),
-            ("service.restore_confirmed", "grace@example.com"),
+            ("service.restore_confirmed", GRACE),
         ]
         assert entries[0][2].startswith("it is another database of the cluster")
 
@@ -174,10 +175,10 @@ class TestConfirmation:
         backups = Backups(harness, database)
         backups.make()
         scene.show()
-        confirm_restore(harness.jobs, by="grace@example.com")
+        confirm_restore(harness.jobs, by=GRACE)
         backups.restore()
         with harness.jobs.open(SYSTEM_CALLER) as uow:
             assert not is_confirmed(uow.session)
         assert scene.notice()
         with pytest.raises(ServiceError, match="restore show"):
-            confirm_restore(harness.jobs, by="grace@example.com")
+            confirm_restore(harness.jobs, by=GRACE)

@@ -1,49 +1,20 @@
 """Unreachable repositories are not retried in a hot loop, and are read again as soon as they are back."""
 
-from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
-from services.core.unit_of_work import Caller
 from services.freezes import targets as freeze_targets
 from services.freezes import views
-from tests.factories.plans import BUSINESS
 from tests.faults.test_full_resync import delivered_or_lost, find_out
-from tests.harness.clock import MovableClock
 from tests.harness.concurrency import Task, eventually
-from tests.harness.github_harness import ADA, Builder, Harness
+from tests.harness.github_harness import Builder, Harness
+from tests.harness.people import choose_repositories, install, suspend, uninstall
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
 from tools.fake_github.model import installations
-from tools.fake_github.model.records import Installation
-from tools.fake_github.model.world import Actor
-
-
-def installation(harness: Harness) -> Installation:
-    [found] = harness.fake_github.world.installations.values()
-    return found
-
-
-def actor(harness: Harness) -> Actor:
-    return Actor(harness.fake_github.maintainer)
-
-
-def choose(harness: Harness, *names: str) -> None:
-    """Choose which repositories the App reaches."""
-    chosen = [harness.fake_github.organization("acme").repository(name).record for name in names]
-    with harness.fake_github.world.lock:
-        installations.choose_repositories(harness.fake_github.world, actor(harness), installation(harness), chosen)
-
-
-def suspend(harness: Harness, *, suspended: bool) -> None:
-    with harness.fake_github.world.lock:
-        installations.suspend(harness.fake_github.world, actor(harness), installation(harness), suspended=suspended)
 
 
 def allow(harness: Harness, **permissions: str) -> None:
-    with harness.fake_github.world.lock:
-        found = installation(harness)
-        installations.accept_permissions(
-            harness.fake_github.world, actor(harness), found, {**found.permissions, **permissions}
-        )
+    found = harness.installed
+    harness.act(installations.accept_permissions, found, {**found.permissions, **permissions})
 
 
 def deny_checks(harness: Harness) -> None:
@@ -60,7 +31,7 @@ def refuse_the_app(harness: Harness) -> int:
 
 def shown(harness: Harness, freeze_id: str) -> dict[str, Any]:
     """Return the freeze as `GET /v1/freezes/{id}` shows it, with its targets by repository."""
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+    with harness.unit() as uow:
         listed = freeze_targets.list_targets(uow, freeze_id, None, None, 100).data
         return {**views.show(uow, freeze_id), "by_repository": {row["repository"]: row for row in listed}}
 
@@ -69,7 +40,7 @@ class TestMissingRepository:
     def test_missing_repository_fails_only_its_target_without_a_hot_loop(
         self, harness: Harness, webhook_queue: WebhookQueue
     ) -> None:
-        choose(harness, "api")
+        choose_repositories(harness, "api")
         webhook_queue.take()
         freeze = harness.freeze()
         harness.fake_github.calls.reset()
@@ -87,11 +58,11 @@ class TestMissingRepository:
     def test_restored_repository_is_blocked_at_once(
         self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
-        choose(harness, "api")
+        choose_repositories(harness, "api")
         webhook_queue.take()
         freeze = harness.freeze()
         harness.run_until_idle()
-        choose(harness, "api", "web")
+        choose_repositories(harness, "api", "web")
         find_out(webhook_queue, delivered=delivered)
         assert harness.merge("acme/web", 1).status_code == 405
         assert shown(harness, freeze)["targets"]["applied"] == 2
@@ -102,12 +73,12 @@ class TestMissingRepository:
     ) -> None:
         freeze = harness.freeze()
         harness.run_until_idle()
-        choose(harness, "api")
+        choose_repositories(harness, "api")
         webhook_queue.take()
         harness.lift(freeze)
         harness.run_until_idle()
         assert harness.merge("acme/web", 1).status_code == 405
-        choose(harness, "api", "web")
+        choose_repositories(harness, "api", "web")
         find_out(webhook_queue, delivered=delivered)
         assert harness.merge("acme/web", 1).status_code == 200
 
@@ -145,16 +116,10 @@ class TestInstallation:
     ) -> None:
         harness.freeze()
         work(harness)
-        number = installation(harness).id
-        with harness.fake_github.world.lock:
-            installations.uninstall(harness.fake_github.world, actor(harness), installation(harness))
+        number = uninstall(harness)
         find_out(webhook_queue, delivered=delivered)
         assert harness.sql("SELECT state FROM installations") == [("removed",)]
-        with harness.fake_github.world.lock:
-            account = harness.fake_github.world.logins["acme"]
-            installations.install(
-                harness.fake_github.world, actor(harness), harness.fake_github.app, account, installation_id=number
-            )
+        install(harness, number)
         find_out(webhook_queue, delivered=delivered)
         assert harness.sql("SELECT end_reason FROM freezes") == [("installation_removed",)]
         assert harness.merge("acme/web", 1).status_code == 200
@@ -229,7 +194,7 @@ class TestPermission:
         work(harness)
         allow(harness, checks="write")
         webhook_queue.take()
-        cast(MovableClock, harness.jobs.clock).offset += timedelta(minutes=31)
+        harness.pass_time(minutes=31)
         work(harness)
         assert harness.merge("acme/web", 1).status_code == 405
 
@@ -251,11 +216,11 @@ class TestAppKey:
         freeze = harness.freeze()
         for _ in range(5):  # however long it was refused
             work(harness)
-            cast(MovableClock, harness.jobs.clock).offset += timedelta(minutes=1)
+            harness.pass_time(minutes=1)
         assert shown(harness, freeze)["targets"]["applied"] == 0
         work(harness)
         harness.fake_github.faults.clear(refusal)
-        cast(MovableClock, harness.jobs.clock).offset += timedelta(seconds=50)
+        harness.pass_time(seconds=50)
         harness.run_until_idle()
         assert shown(harness, freeze)["targets"]["applied"] == 2
         assert harness.merge("acme/web", 1).status_code == 405

@@ -1,12 +1,16 @@
 """An organisation with repositories at the simulated GitHub, and a reconciler between the two."""
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
 
+from jobs import context
+from jobs.context import Context
+from jobs.sweep import Sweeper
 from tests import factories
 from tests.harness.app_key import AppKey
 from tests.harness.github_harness import Builder, Harness, make_harness
@@ -16,6 +20,8 @@ from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.model.records import PullRequest
 
 SECRET = "a secret of the webhooks"
+NEVER = timedelta(days=1000)
+SweeperOf = Callable[..., Sweeper]
 EnterScene = Callable[[Callable[[], object]], None]
 
 
@@ -52,6 +58,26 @@ def harness(fake_github: Handle, database: str, app_key: AppKey) -> Iterator[Har
             app_private_key=app_key.private,
             webhook_secret=SECRET,
         )
+
+
+@pytest.fixture
+def job_context(harness: Harness) -> Iterator[Context]:
+    """Have jobs run in this process, on the database and the GitHub of the harness."""
+    context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
+    yield context.get_context()
+    context._contexts.clear()
+
+
+@pytest.fixture
+def sweeper(harness: Harness, job_context: Context) -> SweeperOf:
+    """Make sweepers whose workers can be woken, or not."""
+
+    def make(*, workers_available: bool = True, full_pass_every: timedelta = NEVER) -> Sweeper:
+        return Sweeper(job_context, lambda: workers_available, full_pass_every)
+
+    make().sweep()  # takes the chores that a new database has due
+    harness.woken.clear()
+    return make
 
 
 @pytest.fixture

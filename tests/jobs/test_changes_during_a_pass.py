@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from datetime import timedelta
 from time import monotonic, sleep
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -23,28 +23,17 @@ from services.reconcile.evaluation import CheckUpdate, TextFacts, evaluate
 from services.reconcile.heads import Head
 from services.reconcile.leases import LeasedTransaction
 from services.reconcile.outcomes import Progress, defer_checks
-from tests.harness.clock import MovableClock
 from tests.harness.concurrency import Task, eventually
 from tests.harness.github_harness import Builder, Harness
 from tests.jobs.passes import leased_pass
-from tools.fake_github.model import checks
 from tools.fake_github.model.records import PullRequest
-from tools.fake_github.model.world import Actor
 
 PERIOD = timedelta(minutes=5)
 DENIED = GitHubError(ErrorKind.PERMISSION, "Resource not accessible by integration")
 
 
-def forge_a_success(harness: Harness, pull: PullRequest) -> None:
-    """Write a success over our check, as anyone can who has the App's key."""
-    repository = harness.fake_github.organization("acme").repository("web").record
-    bot = Actor(harness.fake_github.world.accounts[harness.fake_github.app.bot_id], harness.fake_github.app_id)
-    fields = {"name": "change-freeze/main", "head_sha": pull.head_sha, "conclusion": "success"}
-    checks.create_check_run(harness.fake_github.world, bot, harness.fake_github.app_id, repository, fields)
-
-
 def ask_of_everything(harness: Harness) -> None:
-    installation_id = next(iter(harness.fake_github.world.installations))
+    installation_id = harness.installed.id
     with harness.jobs.open(SYSTEM_CALLER) as uow:
         read_back_installation(uow, installation_id)
 
@@ -62,7 +51,7 @@ class TestDuringAPass:
         harness.make_due()
         started = leased_pass(harness)
         heads = started.reading.mirror(started.reading.fetch())
-        forge_a_success(harness, pull)
+        harness.report(pull.head_sha, "success")
         assert full_resync(harness.jobs, PERIOD)
         assert started._plan(heads) == []
         harness.run_until_idle()
@@ -86,7 +75,7 @@ class TestDuringAPass:
         harness.make_due()
         started = leased_pass(harness)
         heads = started.reading.mirror(started.reading.fetch())
-        forge_a_success(harness, pull)
+        harness.report(pull.head_sha, "success")
         harness.request_read_back()
         harness.make_due("wanted_generation = nextval('generations')")
         assert started._plan(heads) == []
@@ -119,7 +108,7 @@ class TestDuringAPass:
         [pull] = build("web", pulls=1)
         harness.freeze()
         harness.run_until_idle()
-        forge_a_success(harness, pull)
+        harness.report(pull.head_sha, "success")
         harness.full_resync()
         started = leased_pass(harness)
         started.state.errors = dict.fromkeys(started.state.pending, DENIED)
@@ -241,9 +230,9 @@ class TestSecondReadBackAfterATakeover:
 
     def comes_late(self, harness: Harness, pull: PullRequest) -> None:
         """Let the former worker write, and time pass until it cannot any more."""
-        forge_a_success(harness, pull)
+        harness.report(pull.head_sha, "success")
         harness.run_until_idle()
-        cast(MovableClock, harness.jobs.clock).offset += LEASE_DURATION + timedelta(seconds=1)
+        harness.pass_time(LEASE_DURATION + timedelta(seconds=1))
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "failure"}
 

@@ -1,25 +1,22 @@
 """A pass defers what is left to more urgent branches, to other installations, and when limits are used up."""
 
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
-from jobs import context
 from jobs.context import Context, run_for
 from jobs.registry import JOBS
-from models.repositories import Repository
 from rules.rate_budget import GitHubLimits
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.reconcile.leases import Turn, acquire, other_installations_due
-from tests import factories
 from tests.harness.github_harness import Builder, Harness
-from tests.harness.wakeups import RecordedWakeups
+from tests.harness.people import edit
 
 ALIASES = GitHubLimits(content="aliases", content_per_minute=4, content_per_hour=1000)
 
 
 def rank(harness: Harness, repository: str, number: int, *, auto_merge: bool = False, draft: bool = False) -> None:
     """Make a pull request more or less mergeable, here and there."""
-    pull = harness.fake_github.world.repository_named(repository).pulls[number]
+    pull = harness.record(repository).pulls[number]
     pull.draft = draft
     pull.review_decision = "APPROVED" if auto_merge else "REVIEW_REQUIRED"
 
@@ -41,19 +38,16 @@ class TestHourlyQuota:
         closed = self.scarce(harness, build)
         harness.freeze()
         harness.run_until_idle()
-        harness.person("PATCH", f"/repos/acme/web/pulls/{closed}", {"state": "open"})
+        edit(harness, closed, state="open")
         assert harness.merge("acme/web", closed).status_code == 405
 
     def test_superseded_success_is_demoted_in_a_freeze_of_a_sibling(self, harness: Harness, build: Builder) -> None:
         """The commit could be proposed for the frozen sibling, which only the check of the pattern protects."""
         closed = self.scarce(harness, build, pattern_check_name="change-freeze/**")
-        main = harness.branches["acme/web"]
-        repository = harness.session.get_one(Repository, main.repository_id)
-        sibling = factories.branch(harness.session, repository, "release/8", pattern_check_name="change-freeze/**")
-        harness.session.commit()
+        sibling = harness.watch("release/8", "change-freeze/**")
         harness.freeze({"type": "branch", "branchId": sibling.id})
         harness.run_until_idle()
-        harness.person("PATCH", f"/repos/acme/web/pulls/{closed}", {"state": "open"})
+        edit(harness, closed, state="open")
         assert harness.conclusions("change-freeze/**")[f"acme/web#{closed}"] == "failure"
 
     def scarce(self, harness: Harness, build: Builder, **columns: Any) -> int:
@@ -63,8 +57,8 @@ class TestHourlyQuota:
             setattr(harness.branches["acme/web"], name, value)
         harness.session.commit()
         harness.run_until_idle()
-        harness.person("PATCH", f"/repos/acme/web/pulls/{closed.number}", {"state": "closed"})
-        client = harness.github.client(next(iter(harness.fake_github.world.installations)))
+        edit(harness, closed.number, state="closed")
+        client = harness.github.client(harness.installed.id)
         used = (client.budget.graphql.limit or 0) - (client.budget.graphql.remaining or 0)
         harness.fake_github.settings.graphql_points_per_hour = used + 1
         return closed.number
@@ -188,15 +182,12 @@ def claimed_long_ago(harness: Harness) -> Any:
     return now - timedelta(minutes=5)
 
 
-def test_background_job_yields_to_a_freeze_within_seconds(harness: Harness, build: Builder) -> None:
+def test_background_job_yields_to_a_freeze_within_seconds(
+    harness: Harness, build: Builder, job_context: Context
+) -> None:
     """A worker looks at the rules of ten thousand branches, and its queue holds a freeze."""
     build("web")
-    sent = cast(RecordedWakeups, harness.jobs.wakeups).sent
-    context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
-    try:
-        sent.clear()
-        run_for(context.get_context(), "verify", lambda: True, time_slice=0.05)
-        assert sent == ["verify"]
-        assert JOBS["verify"].time_slice < 5
-    finally:
-        context._contexts.clear()
+    harness.woken.clear()
+    run_for(job_context, "verify", lambda: True, time_slice=0.05)
+    assert harness.woken == ["verify"]
+    assert JOBS["verify"].time_slice < 5

@@ -1,7 +1,6 @@
 """Workers write what a due window decides, while no sweeper begins it, and after it is over."""
 
 from datetime import timedelta
-from typing import cast
 
 import pytest
 
@@ -10,7 +9,6 @@ from rules.ids import id_of_freeze
 from services.schedules.missed_windows import record_missed
 from services.schedules.occurrence_start import start_windows
 from tests import factories
-from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Builder, Harness
 
 HOUR = timedelta(hours=1)
@@ -25,12 +23,8 @@ def due(harness: Harness, build: Builder) -> Occurrence:
     starts_at = factories.now().replace(microsecond=0) + HOUR
     row = factories.occurrence(harness.session, schedule, starts_at=starts_at, ends_at=starts_at + HOUR)
     harness.session.commit()
-    pass_time(harness)
+    harness.pass_time(HOUR)
     return row
-
-
-def pass_time(harness: Harness) -> None:
-    cast(MovableClock, harness.jobs.clock).offset += HOUR
 
 
 def verdicts(harness: Harness) -> set[str | None]:
@@ -71,6 +65,6 @@ class TestWithoutSweeper:
     def test_heads_of_a_window_that_never_began_are_allowed_again(self, harness: Harness, due: Occurrence) -> None:
         harness.make_due()
         assert verdicts(harness) == {"failure"}
-        pass_time(harness)
+        harness.pass_time(HOUR)
         assert record_missed(harness.jobs) == 1
         assert verdicts(harness) == {"success"}

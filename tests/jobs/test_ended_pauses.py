@@ -1,19 +1,13 @@
 """A pause that an operator ends: everything that it put off is written at once, by every process."""
 
 from datetime import timedelta
-from typing import cast
 
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.github_access.pauses import pause_installation, pause_left
 from services.maintenance.pauses import resume_installation
 from tests.harness.github_harness import Builder, Harness
-from tests.harness.wakeups import RecordedWakeups
 
 GRACE = "grace@example.com"
-
-
-def installation_of(harness: Harness) -> int:
-    return next(iter(harness.fake_github.world.installations))
 
 
 def limit(harness: Harness) -> None:
@@ -30,8 +24,8 @@ def test_checks_are_written_at_once_when_a_pause_is_ended(harness: Harness, buil
     harness.freeze()
     limit(harness)
     assert harness.run_until_idle() == 0
-    resume_installation(harness.jobs, installation_of(harness), by=GRACE)
-    assert cast(RecordedWakeups, harness.jobs.wakeups).sent[-1] == "reconcile"
+    resume_installation(harness.jobs, harness.installed.id, by=GRACE)
+    assert harness.woken[-1] == "reconcile"
     harness.run_until_idle()
     assert set(harness.conclusions().values()) == {"failure"}
 
@@ -41,10 +35,10 @@ def test_limit_that_goes_on_pauses_again_after_a_pause_was_ended(harness: Harnes
     harness.run_until_idle()
     harness.freeze()
     limit(harness)
-    resume_installation(harness.jobs, installation_of(harness), by=GRACE)
+    resume_installation(harness.jobs, harness.installed.id, by=GRACE)
     limit(harness)
     with harness.jobs.open(SYSTEM_CALLER) as uow:
-        assert pause_left(uow, installation_of(harness)) > timedelta(seconds=30)
+        assert pause_left(uow, harness.installed.id) > timedelta(seconds=30)
     assert harness.run_until_idle() == 0
 
 
@@ -53,8 +47,8 @@ def test_process_keeps_its_pause_where_nobody_has_ended_one(harness: Harness, bu
     harness.run_until_idle()
     harness.freeze()
     with harness.jobs.open(SYSTEM_CALLER) as uow:
-        pause_installation(uow, installation_of(harness), uow.now + timedelta(minutes=5))
-    resume_installation(harness.jobs, installation_of(harness), by=GRACE)
+        pause_installation(uow, harness.installed.id, uow.now + timedelta(minutes=5))
+    resume_installation(harness.jobs, harness.installed.id, by=GRACE)
     limit(harness)
     harness.sql("UPDATE installations SET paused_until = clock_timestamp()")
     harness.fake_github.calls.reset()

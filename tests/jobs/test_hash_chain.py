@@ -2,23 +2,22 @@
 
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
 
 import pytest
 from sqlalchemy import text
 
-from jobs import context
 from jobs.context import Context
 from jobs.sweep import SEAL_INTERVAL, Sweeper
 from tests.harness.concurrency import PATIENCE, eventually, meanwhile
 from tests.harness.github_harness import Builder, Harness
+from tests.jobs.conftest import NEVER
 
 WITHIN = 5.0
 """Seconds from the commit of an entry to its seal (design, "Audit")."""
 
 
 @pytest.fixture
-def busy_sweeper(harness: Harness) -> Iterator[threading.Event]:
+def busy_sweeper(job_context: Context) -> Iterator[threading.Event]:
     """Run a sweeper that hangs as soon as there is work; yield the event that is set then."""
     stuck, free = threading.Event(), threading.Event()
 
@@ -26,16 +25,12 @@ def busy_sweeper(harness: Harness) -> Iterator[threading.Event]:
         stuck.set()
         return free.wait(PATIENCE)
 
-    context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
-    sweeper = Sweeper(context.get_context(), workers_available, timedelta(days=1000))
-    try:
-        with meanwhile(lambda over: sweeper.run(over, 0.05)):
-            try:
-                yield stuck
-            finally:
-                free.set()
-    finally:
-        context._contexts.clear()
+    sweeper = Sweeper(job_context, workers_available, NEVER)
+    with meanwhile(lambda over: sweeper.run(over, 0.05)):
+        try:
+            yield stuck
+        finally:
+            free.set()
 
 
 def test_entries_are_sealed_when_the_sweeper_is_busy(

@@ -46,8 +46,7 @@ class TestInstallationWebhook:
         desk.claim(back)
         seen.append(desk.state())
         for suspended in (True, False):
-            with harness.fake_github.world.lock:
-                suspend(harness.fake_github.world, desk.maintainer, desk.installed, suspended=suspended)
+            harness.act(suspend, desk.installed, suspended=suspended)
             desk.webhook_queue.run()
             seen.append(desk.state())
         desk.uninstall()
@@ -66,8 +65,7 @@ class TestInstallationWebhook:
         assert desk.attention() == []
 
     def grant(self, harness: Harness, desk: Desk, permissions: dict[str, str]) -> None:
-        with harness.fake_github.world.lock:
-            accept_permissions(harness.fake_github.world, desk.maintainer, desk.installed, permissions)
+        harness.act(accept_permissions, desk.installed, permissions)
         desk.webhook_queue.run()
 
     def test_removed_installation_has_an_alert_until_claimed_again(self, harness: Harness, desk: Desk) -> None:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import NoReturn, cast
+from typing import NoReturn
 
 import pytest
 
@@ -17,8 +17,8 @@ from services.reconcile.check_writes import WriteResult, write_checks
 from services.reconcile.evaluation import CheckUpdate
 from services.reconcile.leases import Turn, acquire
 from services.reconcile.reconciler import Pass
-from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Builder, Harness
+from tests.harness.people import push_to_head
 from tests.jobs.passes import evaluated_pass, leased_pass
 from tools.fake_github.model.records import PullRequest
 
@@ -176,7 +176,7 @@ class TestReadBack:
         finder = leased_pass(harness)
         finder._plan(finder.reading.mirror(finder.reading.fetch()))
         _expire_leases(harness)
-        _push(harness, pull)
+        push_to_head(harness)
         harness.run_until_idle()
         assert _shown_on(harness, old) == "failure"
         assert harness.conclusions() == {"acme/web#1": "success"}
@@ -220,7 +220,7 @@ class TestALateCall:
     def arrives_on_a_superseded_head(self, harness: Harness, pull: PullRequest, dead: Pass, sent: Updates) -> None:
         """Have a push supersede the head, then the call arrive, and require that its `success` does not stay."""
         old = pull.head_sha
-        _push(harness, pull)
+        push_to_head(harness)
         harness.make_due()
         harness.run_until_idle()
         write_checks(dead.state.client, sent, "http://web.test")
@@ -291,14 +291,9 @@ class TestALateCall:
         sender._end([])
 
 
-def _push(harness: Harness, pull: PullRequest) -> None:
-    body = {"message": "more", "content": "bW9yZQ==", "branch": pull.head_ref}
-    assert harness.person("PUT", "/repos/acme/web/contents/more.txt", body).status_code in {200, 201}
-
-
 def _let_calls_end(harness: Harness) -> None:
     """Have so much time pass that every call has ended, and do what is due then."""
-    cast(MovableClock, harness.jobs.clock).offset += LEASE_DURATION + timedelta(seconds=1)
+    harness.pass_time(LEASE_DURATION + timedelta(seconds=1))
     harness.run_until_idle()
 
 

@@ -1,33 +1,27 @@
 """The tasks of the sweep are leased: one process at a time runs one, and another one if the first has died."""
 
-from collections.abc import Iterator
-from datetime import timedelta
 from threading import Event
-from typing import cast
 
 import pytest
 
-from jobs import context
 from jobs.context import Context
 from jobs.sweep import LANES, LOST_WORK, SEALS, TIME, Sweeper
 from models.requests import WINDOWS
 from services.core.sweep_tasks import request_tasks
 from services.core.unit_of_work import SYSTEM_CALLER
-from tests.harness.clock import MovableClock
 from tests.harness.concurrency import PATIENCE, eventually, meanwhile
 from tests.harness.github_harness import Harness
+from tests.jobs.conftest import NEVER
 
 INTERVAL = 0.2
 HELPERS = {task for lane in LANES for task in lane.helpers}
 
 
 @pytest.fixture
-def sweeper(harness: Harness) -> Iterator[Sweeper]:
+def sweeper(harness: Harness, job_context: Context) -> Sweeper:
     """A sweeper whose workers can be woken."""
     harness.sql("DELETE FROM periodic_tasks")
-    context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
-    yield Sweeper(context.get_context(), lambda: True, timedelta(days=1000))
-    context._contexts.clear()
+    return Sweeper(job_context, lambda: True, NEVER)
 
 
 @pytest.fixture
@@ -41,10 +35,6 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Sweeper, "run_task", run)
     return names
-
-
-def pass_time(harness: Harness, **length: float) -> None:
-    cast(MovableClock, harness.jobs.clock).offset += timedelta(**length)
 
 
 def lease(harness: Harness, task: str, holder: str = "NULL") -> None:
@@ -92,7 +82,7 @@ class TestLeases:
         self, harness: Harness, sweeper: Sweeper, ran: list[str]
     ) -> None:
         lease(harness, WINDOWS)
-        pass_time(harness, seconds=6)
+        harness.pass_time(seconds=6)
         assert sweeper._run_next(TIME, INTERVAL)
         assert ran == [WINDOWS]
 

@@ -21,7 +21,7 @@ def pull(harness: Harness, build: Builder) -> PullRequest:
     harness.run_until_idle()
     harness.freeze()
     harness.run_until_idle()
-    return harness.fake_github.world.repository_named("acme/web").pulls[1]
+    return harness.record().pulls[1]
 
 
 def shown(harness: Harness, pull: PullRequest) -> str:
@@ -32,7 +32,7 @@ def shown(harness: Harness, pull: PullRequest) -> str:
 
 def publish(harness: Harness) -> None:
     """Let everybody read the repository, as the webhook of that change has it read."""
-    repository = harness.fake_github.world.repository_named("acme/web")
+    repository = harness.record()
     repository.private = False
     refresh_repository(harness.jobs, harness.github, repository.id)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -28,7 +27,6 @@ from services.installations.sync_requests import request_comparison
 from services.repositories.remote_branches import list_remote_branches
 from services.repository_sync.sync import refresh_repository, sync_due
 from tests.factories.plans import BUSINESS
-from tests.harness.clock import MovableClock
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.probing import schedule_all_probes
 from tests.jobs.bypass_detection.pushes import Clocks, merge
@@ -46,13 +44,9 @@ class Work:
     done: Callable[[], bool]
 
 
-def installation_of(harness: Harness) -> int:
-    return next(iter(harness.fake_github.world.installations))
-
-
 def calls(harness: Harness) -> Counter[str]:
     """Return the calls that were made for the installation: operation → how many."""
-    mine = f"installation {installation_of(harness)}: "
+    mine = f"installation {harness.installed.id}: "
     by_caller = harness.fake_github.calls.by_caller
     return Counter({call.removeprefix(mine): count for call, count in by_caller.items() if call.startswith(mine)})
 
@@ -128,7 +122,7 @@ def comparing_repositories(harness: Harness, build: Builder) -> Work:
     build("web", "api")
     harness.sql("UPDATE repositories SET auto_watch = '{release/*}'")
     with harness.jobs.open(SYSTEM_CALLER) as uow:
-        request_comparison(uow, [installation_of(harness)])
+        request_comparison(uow, [harness.installed.id])
     compared = "repository_syncs WHERE due_at IS NULL"
     return Work(partial(sync_due, harness.jobs, harness.github), lambda: count(harness, compared) == 1)
 
@@ -186,14 +180,14 @@ def test_no_job_calls_github_while_the_installation_is_paused(
         identified(caller, operation)
         if caller.startswith("installation "):
             with harness.jobs.open(SYSTEM_CALLER) as uow:
-                pause_installation(uow, installation_of(harness), uow.now + LONG)
+                pause_installation(uow, harness.installed.id, uow.now + LONG)
 
     monkeypatch.setattr(harness.fake_github.calls, "identified", pause)
     finish(work)
     assert calls(harness).total() == 1
     assert not work.done()
     monkeypatch.undo()
-    cast(MovableClock, harness.jobs.clock).offset += LONG * 2
+    harness.pass_time(LONG * 2)
     finish(work)
     assert work.done()
 
@@ -222,7 +216,7 @@ def test_every_call_of_a_job_is_made_under_a_renewed_lease(
     def delay(caller: str, operation: str) -> None:
         identified(caller, operation)
         if caller.startswith("installation "):  # creating its token belongs to the call that needs it
-            cast(MovableClock, harness.jobs.clock).offset += timedelta(seconds=CALL_DEADLINE_SECONDS)
+            harness.pass_time(seconds=CALL_DEADLINE_SECONDS)
 
     monkeypatch.setattr(harness.fake_github.calls, "identified", delay)
     finish(work)
@@ -314,7 +308,7 @@ def test_no_service_calls_github_past_the_rate_limiter() -> None:
 
 
 def branches(harness: Harness) -> object:
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+    with harness.unit() as uow:
         return list_remote_branches(uow, "acme/web", None, 10)
 
 
@@ -323,7 +317,7 @@ class TestRequests:
     def quiet(self, harness: Harness) -> None:
         add(harness, "web")
         with harness.jobs.open(SYSTEM_CALLER) as uow:
-            pause_installation(uow, installation_of(harness), uow.now + LONG)
+            pause_installation(uow, harness.installed.id, uow.now + LONG)
         begin(harness)
 
     @pytest.mark.usefixtures("quiet")
@@ -346,7 +340,7 @@ class TestRequests:
 
     @pytest.mark.usefixtures("quiet")
     def test_webhook_of_a_repository_becomes_a_comparison_while_paused(self, harness: Harness) -> None:
-        repository = harness.fake_github.organization("acme").repository("web").record
+        repository = harness.record()
         harness.sql("UPDATE repositories SET name = 'former'")
         refresh_repository(harness.jobs, harness.github, repository.id)
         assert not sync_due(harness.jobs, harness.github)
@@ -359,12 +353,12 @@ class TestRequests:
 def test_background_calls_leave_a_fifth_of_the_hourly_quota_to_verdicts(harness: Harness, build: Builder) -> None:
     build("web", pulls=1)
     harness.run_until_idle()
-    client = harness.github.client(installation_of(harness))
+    client = harness.github.client(harness.installed.id)
     node_ids = [record.node_id for record in harness.fake_github.world.repositories.values()]
     while (used := (client.budget.graphql.limit or 0) - (client.budget.graphql.remaining or 0)) < 40:
         client.branch_tips(node_ids)
     harness.fake_github.settings.graphql_points_per_hour = int(used * 1.25)
-    background = background_client(harness.jobs, harness.github, installation_of(harness))
+    background = background_client(harness.jobs, harness.github, harness.installed.id)
     background.branch_tips(node_ids)
     with pytest.raises(ThrottledError, match="kept for verdicts"):
         background.branch_tips(node_ids)

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.event import listen, remove
 
 from models.organizations import Organization
-from models.repositories import Repository, WatchedBranch
+from models.repositories import WatchedBranch
 from rules.access.permissions import SYSTEM
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.github_access.pauses import pause_installation
@@ -16,6 +16,7 @@ from services.schedules.skips import skip
 from tests import factories
 from tests.factories.freezes import FAR_AWAY
 from tests.harness.github_harness import Builder, Harness
+from tests.harness.people import edit, push_to_head
 from tests.jobs.passes import evaluated_pass, leased_pass
 from tools.fake_github.model.records import PullRequest
 
@@ -29,12 +30,7 @@ def share_a_head(harness: Harness, build: Builder) -> tuple[PullRequest, Watched
     web.branch("release/8")
     shared = web.pull_request(base="release/8", sharesHeadWith=pull.number)
     assert shared.head_sha == pull.head_sha
-    repository = harness.session.get_one(Repository, harness.branches["acme/web"].repository_id)
-    harness.sql("UPDATE watched_branches SET pattern_check_name = :name", name=PATTERN)
-    given = {"pattern_check_name": PATTERN, "due_at": factories.now()}
-    other = factories.branch(harness.session, repository, "release/8", **given)
-    harness.session.commit()
-    return shared, other
+    return shared, harness.watch("release/8", PATTERN, due_at=factories.now())
 
 
 class TestAFreeze:
@@ -164,8 +160,7 @@ class TestHeads:
         pull, *_ = build("web", pulls=1)
         harness.run_until_idle()
         old = pull.head_sha
-        body = {"message": "more", "content": "bW9yZQ==", "branch": pull.head_ref}
-        assert harness.person("PUT", "/repos/acme/web/contents/more.txt", body).status_code in {200, 201}
+        push_to_head(harness)
         harness.make_due("wanted_generation = nextval('generations')")
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "success"}
@@ -197,7 +192,7 @@ class TestHeads:
         harness.run_until_idle()
         harness.sql("UPDATE head_checks SET branch_id = :main WHERE check_name = :name", main=frozen.id, name=PATTERN)
         assert harness.conclusions(PATTERN)["acme/web#1"] == "success"
-        harness.person("PATCH", f"/repos/acme/web/pulls/{shared.number}", {"state": "closed"})
+        edit(harness, shared.number, state="closed")
         harness.sql(
             "UPDATE checks SET due_at = date_trunc('milliseconds', clock_timestamp()), "
             "wanted_generation = nextval('generations') WHERE branch_id = :id",
@@ -212,11 +207,11 @@ class TestHeads:
         dying, decisions = evaluated_pass(harness)
         write_checks(dying.state.client, decisions, "http://web.test")
         assert harness.conclusions() == {"acme/web#1": "success"}
-        harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
+        edit(harness, pull.number, state="closed")
         harness.sql("UPDATE checks SET lease_until = clock_timestamp() - interval '1 second'")
         harness.freeze()
         harness.run_until_idle()
-        harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "open"})
+        edit(harness, pull.number, state="open")
         assert harness.merge("acme/web", pull.number).status_code == 405
 
 

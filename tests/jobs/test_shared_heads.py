@@ -2,21 +2,19 @@
 
 from collections import deque
 from datetime import datetime, timedelta
-from typing import cast
 
 import pytest
 
-from models.repositories import Repository, WatchedBranch
+from models.repositories import WatchedBranch
 from rules.freezes.check_names import check_name
 from services.core.work_queue import LEASE_DURATION, LeaseLostError
 from services.reconcile.check_writes import WriteResult, write_checks
 from services.reconcile.evaluation import CheckUpdate
 from services.reconcile.reconciler import Pass
-from tests import factories
-from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Builder, Harness
+from tests.harness.people import edit, push_to_head
 from tests.jobs.passes import evaluated_pass, leased_pass
-from tests.jobs.pull_request_exceptions.grants import now, pass_by, row_of
+from tests.jobs.pull_request_exceptions.grants import now, row_of
 from tools.fake_github.model.records import PullRequest
 
 PATTERN = "change-freeze/**"
@@ -29,10 +27,8 @@ def sibling(harness: Harness, build: Builder) -> WatchedBranch:
     web = harness.fake_github.organization("acme").repository("web")
     web.branch("release/8")
     web.pull_request(base="release/8", sharesHeadWith=pull.number)
-    repository = harness.session.get_one(Repository, harness.branches["acme/web"].repository_id)
-    harness.sql("UPDATE watched_branches SET pattern_check_name = :name", name=PATTERN)
-    other = factories.branch(harness.session, repository, "release/8", pattern_check_name=PATTERN)
-    harness.sql("UPDATE checks SET due_at = date_trunc('milliseconds', clock_timestamp())")
+    other = harness.watch("release/8", PATTERN)
+    harness.make_due()
     harness.run_until_idle()
     harness.sql("UPDATE head_checks SET summary_hash = ''")  # so that the first worker has something to write
     make_due(harness, "main")
@@ -68,13 +64,13 @@ def test_success_of_a_dead_worker_does_not_stay_after_a_siblings_failure(
     harness.freeze({"type": "branch", "branchId": sibling.id})
     quick, blocked = evaluated_pass(harness)
     quick._record([], sent(harness, quick, blocked))
-    pulls = harness.fake_github.world.repository_named("acme/web").pulls
+    pulls = harness.record().pulls
     for number in pulls:
-        harness.person("PATCH", f"/repos/acme/web/pulls/{number}", {"state": "closed"})
+        edit(harness, number, state="closed")
     harness.sql("UPDATE checks SET lease_until = clock_timestamp() - interval '1 second'")
     harness.run_until_idle()
     sent(harness, dead, allowed)
-    cast(MovableClock, harness.jobs.clock).offset += LEASE_DURATION + timedelta(seconds=1)
+    harness.pass_time(LEASE_DURATION + timedelta(seconds=1))
     harness.run_until_idle()
     runs = harness.person("GET", f"/repos/acme/web/commits/{pulls[1].head_sha}/check-runs").json()["check_runs"]
     assert {run["conclusion"] for run in runs} == {"failure"}
@@ -102,7 +98,7 @@ def test_demotion_does_not_stay_on_a_head_that_a_sibling_gets_meanwhile(
     harness.run_until_idle()
     propose(harness, sibling, "closed")
     harness.run_until_idle()
-    harness.person("PATCH", "/repos/acme/web/pulls/1", {"state": "closed"})
+    edit(harness, 1, state="closed")
     make_due(harness, "main")
     slow, demotions = evaluated_pass(harness)
     propose(harness, sibling, "open")
@@ -114,7 +110,7 @@ def test_demotion_does_not_stay_on_a_head_that_a_sibling_gets_meanwhile(
 
 def propose(harness: Harness, sibling: WatchedBranch, state: str) -> None:
     """Close or reopen the pull request into the sibling, and have that branch read."""
-    harness.person("PATCH", "/repos/acme/web/pulls/2", {"state": state})
+    edit(harness, 2, state=state)
     make_due(harness, sibling.name)
 
 
@@ -129,7 +125,7 @@ def pull(harness: Harness, build: Builder) -> PullRequest:
     [pull] = build("web", pulls=1)
     harness.fake_github.organization("acme").repository("web").branch("release/8")
     harness.run_until_idle()
-    pass_by(harness, minutes=1)
+    harness.pass_time(minutes=1)
     return pull
 
 
@@ -151,19 +147,18 @@ def test_head_is_known_since_it_was_read_first(harness: Harness, pull: PullReque
 
 def test_head_is_known_anew_after_a_push(harness: Harness, pull: PullRequest) -> None:
     began = now(harness)
-    body = {"message": "more", "content": "bW9yZQ==", "branch": pull.head_ref}
-    harness.person("PUT", "/repos/acme/web/contents/more.txt", body)
+    push_to_head(harness)
 
     assert known_since(harness, pull) >= began
 
 
 def test_head_is_known_anew_after_it_was_closed(harness: Harness, pull: PullRequest) -> None:
-    harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
+    edit(harness, pull.number, state="closed")
     harness.make_due()
     harness.run_until_idle()
-    pass_by(harness, minutes=1)
+    harness.pass_time(minutes=1)
     began = now(harness)
-    harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "open"})
+    edit(harness, pull.number, state="open")
 
     assert known_since(harness, pull) >= began
 
@@ -184,17 +179,14 @@ def first(harness: Harness, build: Builder) -> PullRequest:
     web = harness.fake_github.organization("acme").repository("web")
     web.branch("release/8").requires("change-freeze/release/8", "release/8")
     web.pull_request(base="main", sharesHeadWith=first.number)
-    repository = harness.session.get_one(Repository, harness.branches["acme/web"].repository_id)
-    frozen = factories.branch(harness.session, repository, "release/8")
-    harness.session.commit()
-    harness.freeze({"type": "branch", "branchId": frozen.id})
+    harness.freeze({"type": "branch", "branchId": harness.watch("release/8").id})
     harness.run_until_idle()
     return first
 
 
 def retarget(harness: Harness, pull: PullRequest, base: str) -> None:
     """Do it as a person, and have the service look at both bases, as its webhook asks."""
-    assert harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"base": base}).status_code == 200
+    edit(harness, pull.number, base=base)
     harness.make_due("wanted_generation = nextval('generations')")
 
 

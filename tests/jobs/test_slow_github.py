@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from models.repositories import Repository
 from services.core.clock import whole_milliseconds
 from services.core.unit_of_work import Caller
 from services.enforcement.probes import probe_due
 from services.enforcement_status.probe_requests import schedule_probes
-from tests import factories
 from tests.harness.github_harness import ADA, Builder, Harness
 
 
@@ -38,9 +36,7 @@ def test_many_heads_are_read_back_within_one_lease(harness: Harness, build: Buil
 def test_rules_of_many_future_branches_are_read_within_one_lease(harness: Harness, build: Builder) -> None:
     """Each takes a call of its own, for GraphQL knows no rules of a branch that is not there."""
     build("web")
-    repository = harness.session.get_one(Repository, harness.branches["acme/web"].repository_id)
-    ids = [factories.branch(harness.session, repository, f"release/{number}").id for number in range(8)]
-    harness.session.commit()
+    ids = [harness.watch(f"release/{number}").id for number in range(8)]
     with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard")) as uow:
         schedule_probes(uow, ids)
     harness.jobs.clock = Waiting(harness)

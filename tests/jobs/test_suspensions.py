@@ -5,13 +5,10 @@ from typing import Any
 import pytest
 
 from rules.freezes.blocking import ENFORCED
-from services.core.unit_of_work import Caller
 from services.freezes import targets, views
-from tests.factories.plans import BUSINESS
-from tests.harness.github_harness import ADA, Builder, Harness
+from tests.harness.github_harness import Builder, Harness
+from tests.harness.people import suspend
 from tests.harness.webhook_queue import WebhookQueue, disagreements, work
-from tools.fake_github.model import installations
-from tools.fake_github.model.world import Actor
 
 
 @pytest.fixture
@@ -23,16 +20,9 @@ def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
     return WebhookQueue(harness)
 
 
-def suspend(harness: Harness, *, suspended: bool) -> None:
-    world = harness.fake_github.world
-    with world.lock:
-        [found] = world.installations.values()
-        installations.suspend(world, Actor(harness.fake_github.maintainer), found, suspended=suspended)
-
-
 def shown(harness: Harness, freeze_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the freeze as it is shown, and its targets by repository."""
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+    with harness.unit() as uow:
         listed = targets.list_targets(uow, freeze_id, None, None, 100).data
         return views.show(uow, freeze_id), {row["repository"]: row for row in listed}
 

@@ -1,66 +1,32 @@
 """The sweeper: what RQ and Redis lose, it finds; what time does, it records, once."""
 
-from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import cast
 
-import pytest
 import redis
 from rq import Queue
 from rq.serializers import JSONSerializer
 from sqlalchemy import text
 
 from integrations.wakeups import QUEUE, RedisWakeups, connect
-from jobs import context
-from jobs.context import Context
 from jobs.registry import jobs_with_work
-from jobs.sweep import Sweeper
-from rules.access.permissions import CODE_HOST
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.github_access.pauses import pause_installation
 from services.maintenance.resync import full_resync
 from services.maintenance.retention import purge_expired
 from services.repository_sync.sync import request_sync
-from services.webhooks.deliveries import receive
 from tests import factories
 from tests.factories.plans import BUSINESS
-from tests.harness.clock import MovableClock
 from tests.harness.concurrency import Task, at_once, eventually
 from tests.harness.github_harness import ADA, Builder, Harness
-from tests.harness.wakeups import RecordedWakeups
 from tests.harness.webhook_queue import WebhookQueue, work
-
-NEVER = timedelta(days=1000)
-SweeperOf = Callable[..., Sweeper]
-
-
-@pytest.fixture
-def sweeper(harness: Harness) -> Iterator[SweeperOf]:
-    """Make sweepers whose workers can be woken, or not."""
-
-    def make(*, workers_available: bool = True, full_pass_every: timedelta = NEVER) -> Sweeper:
-        return Sweeper(context.get_context(), lambda: workers_available, full_pass_every)
-
-    context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
-    make().sweep()  # takes the chores that a new database has due
-    sent_wakeups(harness).clear()
-    yield make
-    context._contexts.clear()
-
-
-def sent_wakeups(harness: Harness) -> list[str]:
-    return cast(RecordedWakeups, harness.jobs.wakeups).sent
+from tests.jobs.conftest import SweeperOf
 
 
 def wakeups_of_a_sweep(harness: Harness, sweeper: SweeperOf) -> list[str]:
     """Return the jobs whose workers a sweep wakes."""
-    sent_wakeups(harness).clear()
+    harness.woken.clear()
     sweeper().sweep()
-    return list(sent_wakeups(harness))
-
-
-def pass_time(harness: Harness, **length: float) -> None:
-    cast(MovableClock, harness.jobs.clock).offset += timedelta(**length)
+    return list(harness.woken)
 
 
 class TestLostWakeups:
@@ -78,10 +44,7 @@ class TestLostWakeups:
         assert set(harness.conclusions().values()) == {"failure"}
         webhook_queue = WebhookQueue(harness)
         harness.person("PATCH", "/repos/acme/web", {"name": "site"})
-        for delivery in webhook_queue.take():
-            signature = harness.fake_github.sender.headers(delivery)["X-Hub-Signature-256"]
-            with harness.uow_factory.open(Caller(None, CODE_HOST, "code_host")) as uow:
-                receive(uow, delivery.body, signature, delivery.event, delivery.guid)
+        webhook_queue.receive(webhook_queue.take())
         assert wakeups_of_a_sweep(harness, sweeper) == ["webhooks"]
         with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard")) as uow:
             request_sync(uow)
@@ -95,12 +58,9 @@ class TestLostWakeups:
         harness.read_rules()
         harness.freeze()
         harness.sql("UPDATE checks SET lease_token = 'dead', lease_until = clock_timestamp() + interval '40 s'")
-        sent_wakeups(harness).clear()
-        sweeper().sweep()
-        assert sent_wakeups(harness) == []
-        pass_time(harness, seconds=41)
-        sweeper().sweep()
-        assert sent_wakeups(harness) == ["reconcile"]
+        assert wakeups_of_a_sweep(harness, sweeper) == []
+        harness.pass_time(seconds=41)
+        assert wakeups_of_a_sweep(harness, sweeper) == ["reconcile"]
         harness.run_until_idle()
         assert set(harness.conclusions().values()) == {"failure"}
 
@@ -114,12 +74,9 @@ class TestLostWakeups:
         harness.fake_github.faults.add("error", "createCheckRun", status=500, count=1)
         harness.run_until_idle()
         harness.sql("UPDATE checks SET due_at = due_at + interval '1 minute'")  # the sweep may take seconds
-        sent_wakeups(harness).clear()
-        sweeper().sweep()
-        assert sent_wakeups(harness) == []
-        pass_time(harness, seconds=70)
-        sweeper().sweep()
-        assert sent_wakeups(harness) == ["reconcile"]
+        assert wakeups_of_a_sweep(harness, sweeper) == []
+        harness.pass_time(seconds=70)
+        assert wakeups_of_a_sweep(harness, sweeper) == ["reconcile"]
         harness.run_until_idle()
         assert set(harness.conclusions().values()) == {"failure"}
 
@@ -128,9 +85,7 @@ class TestLostWakeups:
         work(harness)
         harness.freeze()
         harness.sql("INSERT INTO webhook_log (since, read_at, due_at) SELECT now(), now(), now() - interval '1 s'")
-        sent_wakeups(harness).clear()
-        sweeper().sweep()
-        assert sent_wakeups(harness) == ["reconcile"]
+        assert wakeups_of_a_sweep(harness, sweeper) == ["reconcile"]
         eventually(lambda: harness.sql("SELECT 1 FROM webhook_log WHERE due_at > now() + interval '10 s'"))
 
 
@@ -145,7 +100,7 @@ class TestTime:
         work(harness)
         sweeper().sweep()
         assert harness.sql("SELECT ended_at FROM freezes") == [(None,)]
-        pass_time(harness, days=3)
+        harness.pass_time(days=3)
         sweeper().sweep()
         [[ended_at, reason, by]] = harness.sql("SELECT ended_at, end_reason, ended_by ->> 'type' FROM freezes")
         assert (ended_at, reason, by) == (ends_at, "expired", "system")
@@ -160,7 +115,7 @@ class TestTime:
         sweeper().sweep()
         [[planned]] = harness.sql("SELECT count(*) FROM occurrences WHERE schedule_id = :id", id=schedule.id)
         assert planned in {12, 13, 14}
-        pass_time(harness, days=7)
+        harness.pass_time(days=7)
         sweeper().sweep()
         assert harness.sql(
             "SELECT count(*) FROM occurrences WHERE starts_at > clock_timestamp() + interval '90 days'"
@@ -173,9 +128,9 @@ class TestTwoSweepers:
         hour = timedelta(hours=1)
         assert sorted(map(bool, at_once(*[lambda: full_resync(harness.jobs, hour)] * 3))) == [False, False, True]
         assert sorted(map(bool, at_once(*[lambda: purge_expired(harness.jobs)] * 3))) == [False, False, True]
-        pass_time(harness, minutes=59)
+        harness.pass_time(minutes=59)
         assert full_resync(harness.jobs, hour) is False
-        pass_time(harness, minutes=2)
+        harness.pass_time(minutes=2)
         assert sorted(map(bool, at_once(*[lambda: full_resync(harness.jobs, hour)] * 3))) == [False, False, True]
 
     def test_full_resync_does_not_deadlock_with_a_worker_pausing_branches(
@@ -187,7 +142,7 @@ class TestTwoSweepers:
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
         with harness.jobs.open(SYSTEM_CALLER) as uow:
-            pause_installation(uow, next(iter(harness.fake_github.world.installations)), uow.now)
+            pause_installation(uow, harness.installed.id, uow.now)
             resync = Task(lambda: full_resync(harness.jobs, timedelta(hours=1)))
             eventually(lambda: resync.done() or harness.sql(blocked) != [(0,)])
             uow.session.execute(text("SELECT FROM watched_branches FOR NO KEY UPDATE"))
@@ -212,11 +167,8 @@ class TestWithoutRedis:
         webhook_queue = WebhookQueue(harness)
         harness.freeze()
         harness.person("PATCH", "/repos/acme/web", {"name": "site"})
-        for delivery in webhook_queue.take():
-            signature = harness.fake_github.sender.headers(delivery)["X-Hub-Signature-256"]
-            with harness.uow_factory.open(Caller(None, CODE_HOST, "code_host")) as uow:
-                receive(uow, delivery.body, signature, delivery.event, delivery.guid)
-        sent_wakeups(harness).clear()
+        webhook_queue.receive(webhook_queue.take())
+        harness.woken.clear()
         for _ in range(2):
             sweeper(workers_available=False).sweep()
         assert set(harness.conclusions().values()) == {"failure"}
@@ -249,9 +201,7 @@ class TestWithoutRedis:
             harness.freeze()
             assert client.llen("rq:queue:wakeups") == 1
             client.flushdb()
-        sent_wakeups(harness).clear()
-        sweeper().sweep()
-        assert sent_wakeups(harness) == ["reconcile"]
+        assert wakeups_of_a_sweep(harness, sweeper) == ["reconcile"]
 
     def test_wakeup_is_sent_once_until_the_job_begins(self, redis: redis.Redis, redis_url: str) -> None:
         wakeups = RedisWakeups(redis_url)
@@ -309,11 +259,11 @@ def test_failed_periodic_task_does_not_stop_the_others(harness: Harness, build: 
     with harness.jobs.open(SYSTEM_CALLER) as uow:
         ends_at = uow.now + timedelta(hours=1)
     harness.freeze(ends_at=ends_at)
-    pass_time(harness, hours=2)
+    harness.pass_time(hours=2)
     harness.sql("REVOKE UPDATE ON freezes FROM change_freeze_worker")
     try:
         sweeper().sweep()
     finally:
         harness.sql("GRANT UPDATE ON freezes TO change_freeze_worker")
     assert harness.sql("SELECT ended_at FROM freezes") == [(None,)]
-    assert "reconcile" in sent_wakeups(harness)
+    assert "reconcile" in harness.woken

@@ -1,43 +1,23 @@
 """Windows from end to end: heads are blocked while they are open, by a sweeper that comes in time, whatever it does."""
 
-from collections.abc import Callable, Iterator
 from datetime import timedelta
 from time import monotonic
-from typing import cast
 
 import pytest
 from sqlalchemy import text
 
-from jobs import context
-from jobs.context import Context
-from jobs.sweep import MIN_PAUSE, Sweeper
+from jobs.sweep import MIN_PAUSE
 from models.schedules import Occurrence
 from services.maintenance.tasks import end_freezes
 from services.schedules.occurrence_start import start_windows
 from tests import factories
-from tests.harness.clock import MovableClock
 from tests.harness.concurrency import at_once, eventually, meanwhile
 from tests.harness.github_harness import Builder, Harness
-from tests.harness.wakeups import RecordedWakeups
 from tests.harness.webhook_queue import work
+from tests.jobs.conftest import NEVER, SweeperOf
 
-NEVER = timedelta(days=1000)
 HUNG = 6.0
 """Seconds that GitHub does not answer."""
-SweeperOf = Callable[..., Sweeper]
-
-
-@pytest.fixture
-def sweeper(harness: Harness) -> Iterator[SweeperOf]:
-    """Make sweepers whose workers can be woken, or not."""
-
-    def make(*, workers_available: bool = True) -> Sweeper:
-        return Sweeper(context.get_context(), lambda: workers_available, NEVER)
-
-    context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
-    make().sweep()  # takes the chores that a new database has due
-    yield make
-    context._contexts.clear()
 
 
 def window(
@@ -49,10 +29,6 @@ def window(
     row = factories.occurrence(harness.session, schedule, starts_at=starts_at, ends_at=starts_at + length)
     harness.session.commit()
     return row
-
-
-def pass_time(harness: Harness, **length: float) -> None:
-    cast(MovableClock, harness.jobs.clock).offset += timedelta(**length)
 
 
 def verdicts(harness: Harness) -> set[str | None]:
@@ -77,9 +53,9 @@ class TestWindow:
             return verdicts(harness)
 
         assert settle() == {"success"}
-        pass_time(harness, hours=1)
+        harness.pass_time(hours=1)
         assert settle() == {"failure"}
-        pass_time(harness, hours=1)
+        harness.pass_time(hours=1)
         assert settle() == {"success"}
         [row] = harness.sql("SELECT source, end_reason, enforced_at IS NOT NULL, released_at IS NOT NULL FROM freezes")
         assert tuple(row) == ("schedule", "schedule_ended", True, True)
@@ -92,7 +68,7 @@ class TestWindow:
         window(harness)
         window(harness, timedelta(hours=2))
         for _ in range(2):
-            pass_time(harness, hours=1, seconds=1)
+            harness.pass_time(hours=1, seconds=1)
             sweeper(workers_available=False).sweep()
             assert verdicts(harness) == {"failure"}
         written = [write["conclusion"] for write in harness.fake_github.calls.writes]
@@ -104,7 +80,7 @@ class TestWindow:
         build("web")
         work(harness)
         window(harness)
-        pass_time(harness, hours=1)
+        harness.pass_time(hours=1)
         sweeper(workers_available=False).sweep()
         [[freeze]] = harness.sql("SELECT id FROM freezes")
         harness.lift(freeze)
@@ -161,10 +137,10 @@ def test_sweepers_begin_and_end_each_window_once(harness: Harness, build: Builde
     work(harness)
     for _ in range(6):
         window(harness)
-    pass_time(harness, hours=1)
+    harness.pass_time(hours=1)
     at_once(*[lambda: start_windows(harness.jobs)] * 2)
     start_windows(harness.jobs)
-    pass_time(harness, hours=1)
+    harness.pass_time(hours=1)
     at_once(*[lambda: end_freezes(harness.jobs)] * 2)
     counts = {
         action: harness.sql("SELECT count(*) FROM audit_entries WHERE action = :action", action=action)[0][0]
@@ -174,4 +150,4 @@ def test_sweepers_begin_and_end_each_window_once(harness: Harness, build: Builde
     harness.run_until_idle()
     assert verdicts(harness) == {"success"}
     assert harness.session.scalar(text("SELECT count(*) FROM freezes WHERE ended_at IS NULL")) == 0
-    assert "reconcile" in cast(RecordedWakeups, harness.jobs.wakeups).sent
+    assert "reconcile" in harness.woken

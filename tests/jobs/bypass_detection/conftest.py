@@ -46,5 +46,5 @@ def pushes(harness: Harness, build: Builder, clocks: Clocks, enter_scene: EnterS
 
     enter_scene(at_rest)
     clocks.pass_by()
-    pulls = list(harness.fake_github.world.repository_named("acme/web").pulls.values())
+    pulls = list(harness.record().pulls.values())
     return Pushes(harness, clocks, pulls)

@@ -10,9 +10,7 @@ from services.bypass_detection.detection import detect_bypasses
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Harness
 from tests.harness.webhook_queue import full_resync
-from tools.fake_github.model.checks import create_check_run
-from tools.fake_github.model.records import PullRequest, Repository
-from tools.fake_github.model.world import Actor
+from tools.fake_github.model.records import PullRequest
 
 MAIN = "refs/heads/main"
 CHECK = "change-freeze/main"
@@ -65,18 +63,6 @@ def push(harness: Harness, name: str = "a.txt") -> str:
     answer = harness.person("PUT", f"/repos/acme/web/contents/{name}", body)
     assert answer.status_code == 201, answer.text
     return str(answer.json()["commit"]["sha"])
-
-
-def report(harness: Harness, sha: str, conclusion: str) -> None:
-    """Have the App write a check, as a worker does that was held up."""
-    host = harness.fake_github
-    actor = Actor(host.world.accounts[host.app.bot_id], host.app_id)
-    fields = {"name": CHECK, "head_sha": sha, "conclusion": conclusion}
-    create_check_run(host.world, actor, host.app_id, repository(harness), fields)
-
-
-def repository(harness: Harness) -> Repository:
-    return harness.fake_github.world.repository_named("acme/web")
 
 
 def shown(harness: Harness) -> list[tuple[str, str, dict[str, Any]]]:

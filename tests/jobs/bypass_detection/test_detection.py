@@ -19,7 +19,6 @@ from tests.jobs.bypass_detection.pushes import (
     frozen,
     looks,
     push,
-    repository,
 )
 
 
@@ -63,10 +62,10 @@ class TestWhenTheCodeHostIsInTheWay:
     def test_unlisted_push_is_retried(self, pushes: Pushes) -> None:
         pushes.freeze()
         pushes.push()
-        late = repository(pushes.harness).activities.pop()
+        late = pushes.harness.record().activities.pop()
         pushes.learn()
         assert pushes.shown() == []
-        repository(pushes.harness).activities.append(late)
+        pushes.harness.record().activities.append(late)
         pushes.clocks.pass_by(minutes=1)
         examine(pushes.harness)
         assert [action for action, _who, _details in pushes.shown()] == ["freeze.bypassed"]
@@ -74,7 +73,7 @@ class TestWhenTheCodeHostIsInTheWay:
     def test_push_that_is_never_listed_is_given_up(self, pushes: Pushes) -> None:
         pushes.freeze()
         pushes.push()
-        repository(pushes.harness).activities.clear()
+        pushes.harness.record().activities.clear()
         full_resync(pushes.harness)
         for _ in range(12):
             examine(pushes.harness)

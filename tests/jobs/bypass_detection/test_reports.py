@@ -15,12 +15,9 @@ from tests.jobs.bypass_detection.pushes import (
     Pushes,
     looks,
     merge,
-    report,
-    repository,
     shown,
 )
 from tools.fake_github.model.queue import enqueue
-from tools.fake_github.model.world import Actor
 
 
 def test_bypass_is_attributed_to_the_merger(pushes: Pushes, notice: Notice) -> None:
@@ -62,7 +59,7 @@ def test_direct_push_is_a_bypass(pushes: Pushes, notice: Notice) -> None:
 
 
 def test_forced_push_is_a_bypass(pushes: Pushes, notice: Notice) -> None:
-    start = repository(pushes.harness).branches["main"]
+    start = pushes.harness.record().branches["main"]
     pushes.push()
     pushes.harness.full_resync()
     pushes.harness.run_until_idle()
@@ -116,7 +113,7 @@ def test_merge_before_the_failure_is_our_delay_and_no_bypass(pushes: Pushes, not
 
 def test_merge_after_a_late_success_is_our_enforcement_gap(pushes: Pushes, notice: Notice) -> None:
     pushes.freeze()
-    report(pushes.harness, pushes.pulls[0].head_sha, "success")
+    pushes.harness.report(pushes.pulls[0].head_sha, "success")
     pushes.clocks.pass_by()
     pushes.merge(0)
     notice()
@@ -169,9 +166,9 @@ def test_merge_queue_merge_after_a_late_success_is_our_enforcement_gap(
     clocks.pass_by()
     harness.freeze()
     clocks.pass_by()
-    entry = enqueue(harness.fake_github.world, Actor(harness.fake_github.maintainer), repository(harness), pull)
+    entry = harness.act(enqueue, harness.record(), pull)
     assert entry.head_sha is not None
-    report(harness, entry.head_sha, "success")
+    harness.report(entry.head_sha, "success")
     notice()
     [(action, _who, details)] = shown(harness)
     assert (action, details["how"]) == ("freeze.enforcement_gap", "merge_queue_merge")
@@ -231,7 +228,7 @@ class TestWhatIsTold:
     def test_deleted_account_is_shown_as_ghost(self, pushes: Pushes) -> None:
         pushes.freeze()
         pushes.push()
-        repository(pushes.harness).activities[-1].actor_id = 0
+        pushes.harness.record().activities[-1].actor_id = 0
         pushes.learn()
         assert [who for _action, who, _details in pushes.shown()] == ["ghost"]
 

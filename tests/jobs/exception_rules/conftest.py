@@ -9,7 +9,6 @@ from models.exception_rules import ExceptionRule
 from tests import factories
 from tests.harness.github_harness import Builder, Harness
 from tests.jobs.exception_rules.people import CAPTAINS, People
-from tests.jobs.pull_request_exceptions.grants import pass_by
 from tools.fake_github.model.records import PullRequest
 
 AddRule = Callable[..., ExceptionRule]
@@ -28,7 +27,7 @@ def pull(harness: Harness, build: Builder, people: People) -> PullRequest:
     people.write(pull, "author")
     harness.freeze()
     harness.run_until_idle()
-    pass_by(harness, seconds=30)
+    harness.pass_time(seconds=30)
     return pull
 
 

@@ -6,13 +6,10 @@ from typing import Any
 
 import requests
 
-from services.core.unit_of_work import Caller, UnitOfWork
-from tests.factories.plans import BUSINESS
-from tests.harness.github_harness import ADA, Harness
-from tests.jobs.pull_request_exceptions.grants import pass_by
+from services.core.unit_of_work import UnitOfWork
+from tests.harness.github_harness import Harness
 from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.teams import delete_team
-from tools.fake_github.model.world import Actor
 
 CAPTAINS = "acme/captains"
 BY_CAPTAINS = {"teams": [CAPTAINS]}
@@ -42,9 +39,7 @@ class People:
 
     def delete_captains(self) -> None:
         """Delete the team of captains."""
-        github = self._harness.fake_github
-        with github.world.lock:
-            delete_team(github.world, Actor(github.maintainer), github.organization("acme").account, "captains")
+        self._harness.act(delete_team, self._harness.fake_github.organization("acme").account, "captains")
 
     def call(self, login: str, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
         """Do something at GitHub as one of them."""
@@ -82,9 +77,9 @@ class People:
         assert self.call(login, "PUT", f"/repos/acme/web/contents/{path}", body).status_code in {200, 201}
 
     def _wait(self) -> None:
-        pass_by(self._harness, seconds=30)
+        self._harness.pass_time(seconds=30)
 
 
 def edits(harness: Harness) -> AbstractContextManager[UnitOfWork]:
     """Open a unit of work in which an administrator edits rules."""
-    return harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS))
+    return harness.unit()

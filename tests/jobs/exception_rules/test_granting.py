@@ -6,11 +6,10 @@ import pytest
 
 from rules.access.permissions import SYSTEM
 from rules.notifications.sentences import sentence_of
-from services.core.unit_of_work import GITHUB_CALLER, Caller
+from services.core.unit_of_work import GITHUB_CALLER
 from services.exception_rules.changes import judge_again
 from services.slack.facts import request_facts
 from tests import factories
-from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import Harness
 from tests.jobs.exception_rules.answers import rules_of_pull
 from tests.jobs.exception_rules.conftest import AddRule
@@ -171,7 +170,7 @@ def test_messages_name_the_rule(harness: Harness, pull: PullRequest, people: Peo
         "SELECT action, actor, target, details FROM audit_entries WHERE action LIKE 'exception.%' ORDER BY at, id"
     )
     [(exception_id,)] = harness.sql("SELECT id FROM exceptions")
-    with harness.uow_factory.open(Caller(harness.organization.id, SYSTEM, "api", BUSINESS)) as uow:
+    with harness.unit(SYSTEM, "api") as uow:
         facts = request_facts(uow, [exception_id])
     assert [sentence_of(*entry) for entry in entries] == [
         "The rule “Hotfixes” granted an exception for acme/web#1.",

@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 from rules.access.permissions import Actor
-from services.core.unit_of_work import Caller
 from services.pull_request_exceptions.decisions import revoke
-from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import Harness
 from tests.jobs.exception_rules.conftest import AddRule
 from tests.jobs.exception_rules.people import FROM_BOT, HOTFIX, People
@@ -49,7 +47,7 @@ def test_head_that_a_person_has_revoked_is_not_let_in_again(
     people.label(pull, "captain")
     assert let_in(harness) == {"acme/web#1"}
     [(exception_id,)] = harness.sql("SELECT id FROM exceptions")
-    with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+    with harness.unit(PIPELINE, "api") as uow:
         revoke(uow, exception_id, None)
     assert let_in(harness) == set()
 

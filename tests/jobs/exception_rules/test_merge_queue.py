@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 import pytest
 
 from services.exception_rules.changes import change, delete
-from tests.faults.test_merge_queue import enqueue, groups, report
+from tests.faults.test_merge_queue import build_succeeds, enqueue, groups
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue
 from tests.jobs.exception_rules.conftest import AddRule
@@ -26,7 +26,7 @@ class Queue:
         self.webhooks = WebhookQueue(harness)
         for pull in self.pulls:
             people.write(pull, "author")
-            report(harness, "web", "build", pull.head_sha, "success")
+            build_succeeds(harness, pull.head_sha)
         harness.run_until_idle()
 
     def enter(self, size: int, labelled: Collection[int]) -> list[str]:
@@ -47,7 +47,7 @@ class Queue:
     def merged_after_builds(self) -> list[int]:
         """Have the build of every group that still waits succeed; return the numbers that GitHub has merged."""
         for sha in groups(self.harness, "web"):
-            report(self.harness, "web", "build", sha, "success")
+            build_succeeds(self.harness, sha)
         return [pull.number for pull in self.pulls if pull.merged_at is not None]
 
     def one_pass(self) -> None:

@@ -12,7 +12,7 @@ from tests.harness.webhook_queue import WebhookQueue
 from tests.jobs.exception_rules.answers import rules_of_pull
 from tests.jobs.exception_rules.conftest import AddRule
 from tests.jobs.exception_rules.people import BY_CAPTAINS, DOCS, FROM_BOT, HOTFIX, People, edits
-from tests.jobs.pull_request_exceptions.grants import notify, pass_by
+from tests.jobs.pull_request_exceptions.grants import notify
 from tools.fake_github.model.branches import make_commit, move
 from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.world import Actor
@@ -250,7 +250,7 @@ def test_head_is_blocked_in_a_pass_a_minute_later_if_the_webhook_is_lost(
 ) -> None:
     people.delete_captains()
     webhooks.take()
-    pass_by(harness, seconds=61)
+    harness.pass_time(seconds=61)
     notify(harness)
     harness.reconciler.run_pass()
 

@@ -22,4 +22,4 @@ def freeze(harness: Harness, build: Builder, enter_scene: EnterScene) -> str:
 
 @pytest.fixture
 def first(harness: Harness, freeze: str) -> PullRequest:
-    return harness.fake_github.world.repository_named("acme/web").pulls[1]
+    return harness.record().pulls[1]

@@ -1,6 +1,6 @@
 """Exceptions at GitHub in tests: how they are granted, and what is shown and recorded of them."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import select
@@ -10,7 +10,6 @@ from models.pull_requests import PullRequest as PullRow
 from models.repositories import WatchedBranch
 from services.core.unit_of_work import SYSTEM_CALLER
 from tests import factories
-from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Harness
 from tools.fake_github.model.records import PullRequest
 
@@ -52,12 +51,6 @@ def check(harness: Harness, pull: PullRequest) -> dict[str, Any]:
 def now(harness: Harness) -> datetime:
     with harness.jobs.open(SYSTEM_CALLER) as uow:
         return uow.now
-
-
-def pass_by(harness: Harness, **time: float) -> None:
-    clock = harness.jobs.clock
-    assert isinstance(clock, MovableClock)
-    clock.offset += timedelta(**time)
 
 
 def row(harness: Harness, exception_id: str) -> dict[str, Any]:

@@ -141,7 +141,7 @@ def test_repeated_check_action_changes_nothing(harness: Harness, freeze: str, we
 def test_check_action_is_ignored_after_a_push(harness: Harness, freeze: str, webhook_queue: WebhookQueue) -> None:
     press(harness)
     pressed = webhook_queue.take()
-    pull = harness.fake_github.world.repository_named("acme/web").pulls[1]
+    pull = harness.record().pulls[1]
     harness.sql("UPDATE pull_requests SET head_sha = :sha WHERE number = 1", sha="f" * 40)
     webhook_queue.deliver(pressed)
     assert pull.head_sha != "f" * 40
@@ -183,6 +183,6 @@ def test_unknown_check_action_is_ignored(harness: Harness, freeze: str, webhook_
     assert press(harness, identifier="merge_anyway") == 422
     harness.lift(freeze)
     harness.run_until_idle()
-    pull: PullRequest = harness.fake_github.world.repository_named("acme/web").pulls[1]
+    pull: PullRequest = harness.record().pulls[1]
     assert check(harness, pull)["conclusion"] == "success"
     assert press(harness) == 422

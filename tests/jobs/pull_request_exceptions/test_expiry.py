@@ -9,7 +9,6 @@ from sqlalchemy.event import listen
 
 from models.freezes import Freeze
 from models.pull_requests import PullRequest as PullRow
-from models.repositories import Repository
 from rules.access.permissions import SYSTEM, Actor
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.maintenance.tasks import end_freezes, seconds_to_next
@@ -18,11 +17,10 @@ from services.pull_request_exceptions.decisions import revoke
 from services.pull_request_exceptions.expiry import end_exceptions, end_on_branch, next_end
 from services.pull_request_exceptions.requests import ExceptionInput
 from tests import factories
-from tests.factories.plans import BUSINESS
-from tests.faults.test_new_branches import push
-from tests.harness.github_harness import ADA, Builder, Harness
+from tests.harness.github_harness import Builder, Harness
+from tests.harness.people import push
 from tests.jobs.passes import leased_pass
-from tests.jobs.pull_request_exceptions.grants import audited, check, grant, now, pass_by, row, row_of
+from tests.jobs.pull_request_exceptions.grants import audited, check, grant, now, row, row_of
 from tools.fake_github.model.records import PullRequest
 
 
@@ -31,7 +29,7 @@ def grant_and_pass_its_end(harness: Harness, freeze: str, pull: PullRequest) -> 
     made = grant(harness, freeze, pull.number, expires_at=now(harness) + timedelta(hours=1))
     harness.run_until_idle()
     assert check(harness, pull)["conclusion"] == "success"
-    pass_by(harness, hours=1)
+    harness.pass_time(hours=1)
     return made
 
 
@@ -42,11 +40,11 @@ class TestByTime:
         until = now(harness) + timedelta(hours=1)
         made = grant(harness, freeze, first.number, expires_at=until)
         harness.run_until_idle()
-        pass_by(harness, minutes=59)
+        harness.pass_time(minutes=59)
         assert end_exceptions(harness.jobs) == 0
         assert harness.run_until_idle() == 0
         assert check(harness, first)["conclusion"] == "success"
-        pass_by(harness, minutes=1)
+        harness.pass_time(minutes=1)
         assert end_exceptions(harness.jobs) == 1
         harness.run_until_idle()
         assert check(harness, first)["conclusion"] == "failure"
@@ -56,7 +54,7 @@ class TestByTime:
 
     def test_end_is_recorded_once(self, harness: Harness, freeze: str, first: PullRequest) -> None:
         made = grant(harness, freeze, first.number, expires_at=now(harness) + timedelta(hours=1))
-        pass_by(harness, hours=2)
+        harness.pass_time(hours=2)
         assert [end_exceptions(harness.jobs) for _ in range(3)] == [1, 0, 0]
         [(actor, target, details)] = audited(harness, "expired")
         assert (actor["type"], target) == ("system", {"type": "exception", "id": made, "name": "acme/web#1"})
@@ -66,7 +64,7 @@ class TestByTime:
         pending = {"decision": None, "decided_by": None, "decided_at": None}
         made = grant(harness, freeze, first.number, expires_at=now(harness) + timedelta(hours=1), **pending)
         harness.run_until_idle()
-        pass_by(harness, hours=1)
+        harness.pass_time(hours=1)
         assert end_exceptions(harness.jobs) == 1
         assert row(harness, made)["expired_at"] is not None
         assert harness.run_until_idle() == 0
@@ -133,7 +131,7 @@ def test_ends_on_all_branches_are_recorded_in_one_sweep(
             harness.session, freeze, row_of(harness, 1, place), harness.branches[place], expires_at=until
         )
     harness.session.commit()
-    pass_by(harness, hours=1)
+    harness.pass_time(hours=1)
     assert end_exceptions(harness.jobs) == len(places)
 
 
@@ -151,7 +149,7 @@ class TestWithItsFreeze:
         short = harness.freeze(ends_at=until)
         made = grant(harness, short, first.number, expires_at=until + timedelta(hours=1))
         stays = grant(harness, freeze, first.number)
-        pass_by(harness, hours=1)
+        harness.pass_time(hours=1)
         end_freezes(harness.jobs)
         assert end_exceptions(harness.jobs) == 1
         assert row(harness, made)["expired_at"] == until
@@ -214,7 +212,7 @@ class TestByAPush:
 
 def ask(harness: Harness, number: int) -> str:
     """Request exceptions, as a person; returns the id of the first."""
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+    with harness.unit() as uow:
         wanted = ExceptionInput("It failed again, after the end")
         return requests.request(uow, f"acme/web#{number}", None, wanted).rows[0].id
 
@@ -238,10 +236,7 @@ def test_pull_request_seen_by_another_worker_blocks_the_shared_head(
     pattern = "change-freeze/**"
     web = harness.fake_github.organization("acme").repository("web")
     web.branch("release/8").requires(pattern, "main")
-    repository = harness.session.get_one(Repository, harness.branches["acme/web"].repository_id)
-    harness.sql("UPDATE watched_branches SET pattern_check_name = :name", name=pattern)
-    sibling = factories.branch(harness.session, repository, "release/8", pattern_check_name=pattern)
-    harness.session.commit()
+    sibling = harness.watch("release/8", pattern)
     web.pull_request(base="release/8", sharesHeadWith=first.number)
     harness.make_due("wanted_generation = nextval('generations')")
     harness.run_until_idle()
@@ -267,7 +262,7 @@ KEY = Actor("api_key", "key_ci", "CI")
 
 
 def shown(harness: Harness, exception_id: str) -> dict[str, Any]:
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+    with harness.unit() as uow:
         return views.show(uow, exception_id)
 
 
@@ -277,7 +272,7 @@ def test_revoked_exception_is_blocked_once_github_shows_the_failure(
     harness.read_rules()
     exception_id = grant(harness, freeze, first.number)
     harness.run_until_idle()
-    with harness.uow_factory.open(Caller(harness.organization.id, KEY, "api", BUSINESS)) as uow:
+    with harness.unit(KEY, "api") as uow:
         revoke(uow, exception_id, None)
     assert check(harness, first)["conclusion"] == "success"
     waiting = shown(harness, exception_id)

@@ -1,22 +1,20 @@
 """Exceptions at GitHub: who may merge during a freeze, what the check says, and how it ends."""
 
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from models.repositories import Repository
 from rules.freezes.blocking import ENFORCED
-from services.core.unit_of_work import SYSTEM_CALLER, Caller
+from services.core.unit_of_work import SYSTEM_CALLER
 from services.freezes import targets
 from services.pull_request_exceptions import views
 from services.pull_requests.pull_requests import lookup
 from tests import factories
-from tests.factories.plans import BUSINESS, change_plan
+from tests.factories.plans import change_plan
 from tests.faults.test_merge_queue import enqueue, groups
-from tests.faults.test_new_branches import push
-from tests.harness.clock import MovableClock
-from tests.harness.github_harness import ADA, REASON, Builder, Harness
+from tests.harness.github_harness import REASON, Builder, Harness
+from tests.harness.people import edit, push
 from tests.harness.unreadable_exceptions import unreadable_exceptions
 from tests.harness.webhook_queue import WebhookQueue, work
 from tests.jobs.pull_request_exceptions.grants import check, grant, notify, now
@@ -27,7 +25,7 @@ from tools.fake_github.model.records import PullRequest
 def frozen(harness: Harness, freeze: str) -> tuple[str, list[PullRequest]]:
     """Two open pull requests into a frozen branch, both refused."""
     assert set(harness.conclusions().values()) == {"failure"}
-    return freeze, list(harness.fake_github.world.repository_named("acme/web").pulls.values())
+    return freeze, list(harness.record().pulls.values())
 
 
 Frozen = tuple[str, list[PullRequest]]
@@ -89,19 +87,17 @@ class TestAGrantedException:
         [pull] = build("web", pulls=1)
         web = harness.fake_github.organization("acme").repository("web")
         web.branch("release/8").requires("change-freeze/release/8", "release/8")
-        repository = harness.session.get_one(Repository, harness.branches["acme/web"].repository_id)
-        factories.branch(harness.session, repository, "release/8")
-        harness.session.commit()
+        harness.watch("release/8")
         harness.make_due()
         freeze = harness.freeze()
         harness.run_until_idle()
         grant(harness, freeze, pull.number)
         harness.run_until_idle()
-        harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"base": "release/8"})
+        edit(harness, pull.number, base="release/8")
         harness.make_due()
         harness.run_until_idle()
         assert harness.merge("acme/web", pull.number).status_code == 405
-        harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"base": "main"})
+        edit(harness, pull.number, base="main")
         harness.make_due()
         harness.run_until_idle()
         assert harness.merge("acme/web", pull.number).status_code == 200
@@ -124,7 +120,7 @@ class TestAGrantedException:
         change_plan(harness.session, harness.organization, "free")
         harness.session.commit()
         for passed, expected in ((timedelta(minutes=50), "success"), (timedelta(minutes=20), "failure")):
-            cast(MovableClock, harness.jobs.clock).offset += passed
+            harness.pass_time(passed)
             notify(harness)
             harness.run_until_idle()
             assert (check(harness, first)["conclusion"], check(harness, second)["conclusion"]) == (expected, "success")
@@ -144,7 +140,7 @@ def test_pull_request_view_has_the_text_of_the_check(
     if columns is not None:
         grant(harness, freeze, first.number, **given)
         harness.run_until_idle()
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+    with harness.unit() as uow:
         reported = lookup(uow, "acme/web#1", None)["check"]
     shown = check(harness, first)
     assert (reported["state"], reported["conclusion"]) == ("written", shown["conclusion"])
@@ -229,12 +225,12 @@ class TestASecondPullRequestOfALetInHead:
 
 
 def shown_targets(harness: Harness, freeze_id: str) -> list[dict[str, Any]]:
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+    with harness.unit() as uow:
         return list(targets.list_targets(uow, freeze_id, None, None, 100).data)
 
 
 def shown_exception(harness: Harness, exception_id: str) -> dict[str, Any]:
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+    with harness.unit() as uow:
         return views.show(uow, exception_id)
 
 
@@ -339,6 +335,6 @@ class TestExceptionsThatCannotBeRead:
             grant(harness, freeze, first.number)
             harness.run_until_idle()
             assert check(harness, first)["conclusion"] == "failure"
-        cast(MovableClock, harness.jobs.clock).offset += timedelta(minutes=1)
+        harness.pass_time(minutes=1)
         harness.run_until_idle()
         assert check(harness, first)["conclusion"] == "success"

@@ -1,14 +1,12 @@
 """GitHub's log of webhooks, and what a test does to be missed by the service."""
 
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 from services.maintenance.webhook_log import read_log
 from services.webhooks.deliveries import receive
-from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Harness
 from tests.harness.webhook_queue import GITHUB_CALLER
-from tests.jobs.webhooks.github_actions import head_of, push
 from tools.fake_github.webhooks.sender import Delivery
 
 NOWHERE = "http://127.0.0.1:9/nobody-listens"
@@ -57,7 +55,7 @@ class Log:
 
     def pass_time(self, **length: float) -> None:
         """Let time pass for the service."""
-        cast(MovableClock, self.harness.jobs.clock).offset += timedelta(**length)
+        self.harness.pass_time(timedelta(**length))
 
     @property
     def payloads(self) -> int:
@@ -68,8 +66,3 @@ class Log:
     def pages(self) -> int:
         """How many pages were read."""
         return self.calls.by_operation["GET /app/hook/deliveries"]
-
-
-def push_to(harness: Harness, name: str = "acme/web", number: int = 1) -> None:
-    """Push to the head of a pull request."""
-    push(harness, name, head_of(harness, name, number))

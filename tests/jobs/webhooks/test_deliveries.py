@@ -12,17 +12,15 @@ from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.repository_sync import sync
 from services.webhooks.deliveries import MAX_ATTEMPTS
 from tests.harness.github_harness import Harness
+from tests.harness.people import choose_repositories, cut, edit, install, propose, push_to_head, uninstall
 from tests.harness.webhook_queue import WebhookQueue, disagreements, work
-from tests.jobs.webhooks.github_actions import change, cut, head_of, propose, push
 from tests.services.core.holders import Counts
-from tools.fake_github.model import installations, repositories
-from tools.fake_github.model.records import Installation
-from tools.fake_github.model.world import Actor
+from tools.fake_github.model import repositories
 
 
 class TestPullRequests:
     def test_pushed_head_gets_its_success(self, harness: Harness, webhook_queue: WebhookQueue) -> None:
-        push(harness, "acme/web", head_of(harness, "acme/web", 1))
+        push_to_head(harness, "acme/web", 1)
         assert harness.conclusions()["acme/web#1"] is None
         webhook_queue.run()
         assert harness.conclusions()["acme/web#1"] == "success"
@@ -45,23 +43,14 @@ class TestPullRequests:
         webhook_queue.run()
         harness.freeze({"type": "branch", "repository": "acme/web", "branch": frozen})
         work(harness)
-        change(harness, "acme/web", 1, base="release/9")
+        edit(harness, 1, base="release/9")
         webhook_queue.run()
-        record = harness.fake_github.organization("acme").repository("web").record
-        run = harness.fake_github.world.newest_run(
-            record.id, record.pulls[1].head_sha, "change-freeze/release/*", harness.fake_github.app_id
-        )
-        assert run is not None
-        assert run.conclusion == expected
+        assert harness.run_on(harness.record().pulls[1], "change-freeze/release/*").conclusion == expected
         assert disagreements(harness) == {}
 
     def test_rerequested_check_is_written_again(self, harness: Harness, webhook_queue: WebhookQueue) -> None:
-        record = harness.fake_github.organization("acme").repository("web").record
-        run = harness.fake_github.world.newest_run(
-            record.id, record.pulls[1].head_sha, "change-freeze/main", harness.fake_github.app_id
-        )
-        assert run is not None
-        harness.fake_github.world.runs[run.id].conclusion = "failure"  # edited by hand, without a webhook
+        run = harness.run_on(harness.record().pulls[1])
+        run.conclusion = "failure"  # edited by hand, without a webhook
         assert harness.person("POST", f"/repos/acme/web/check-runs/{run.id}/rerequest").status_code == 201
         webhook_queue.run()
         assert harness.conclusions()["acme/web#1"] == "success"
@@ -81,27 +70,12 @@ class TestRepositories:
         assert harness.conclusions()[f"acme/web#{number}"] == "failure"
 
 
-def installation(harness: Harness) -> Installation:
-    [found] = harness.fake_github.world.installations.values()
-    return found
-
-
-def maintainer(harness: Harness) -> Actor:
-    return Actor(harness.fake_github.maintainer)
-
-
 class TestInstallations:
-    def remove(self, harness: Harness) -> Installation:
-        found = installation(harness)
-        with harness.fake_github.world.lock:
-            installations.uninstall(harness.fake_github.world, maintainer(harness), found)
-        return found
-
     def test_removed_installation_ends_its_freezes_once(self, harness: Harness, webhook_queue: WebhookQueue) -> None:
         harness.freeze()
         harness.freeze({"type": "repositories", "repositories": ["acme/web"]})
         work(harness)
-        self.remove(harness)
+        uninstall(harness)
         deliveries = webhook_queue.take()
         for _ in range(2):
             webhook_queue.deliver(deliveries)
@@ -118,7 +92,7 @@ class TestInstallations:
     def test_removed_installation_is_detected_by_the_next_write(
         self, harness: Harness, webhook_queue: WebhookQueue
     ) -> None:
-        self.remove(harness)
+        uninstall(harness)
         harness.freeze()
         work(harness)
         assert harness.sql("SELECT state FROM installations") == [("removed",)]
@@ -131,16 +105,9 @@ class TestInstallations:
         """A deletion whose webhook comes late or never: GitHub is read, not the payload."""
         harness.freeze()
         work(harness)
-        found = self.remove(harness)
+        number = uninstall(harness)
         deliveries = webhook_queue.take() if delivered else []
-        with harness.fake_github.world.lock:
-            installations.install(
-                harness.fake_github.world,
-                maintainer(harness),
-                harness.fake_github.app,
-                harness.fake_github.world.logins["acme"],
-                installation_id=found.id,
-            )
+        install(harness, number)
         webhook_queue.deliver(deliveries)
         webhook_queue.run()
         assert harness.sql("SELECT state FROM installations") == [("active",)]
@@ -151,13 +118,8 @@ class TestInstallations:
     ) -> None:
         freeze = harness.freeze()
         work(harness)
-        record = harness.fake_github.organization("acme").repository("web").record
-        for chosen, hidden in (([], True), ([record], False)):
-            api = harness.fake_github.organization("acme").repository("api").record
-            with harness.fake_github.world.lock:
-                installations.choose_repositories(
-                    harness.fake_github.world, maintainer(harness), installation(harness), [api, *chosen]
-                )
+        for chosen, hidden in ((["api"], True), (["api", "web"], False)):
+            choose_repositories(harness, *chosen)
             webhook_queue.run()
             work(harness)
             assert harness.sql("SELECT removed_at IS NOT NULL FROM repositories WHERE name = 'web'") == [(hidden,)]
@@ -273,12 +235,7 @@ class TestDeliveries:
     ) -> None:
         freeze = harness.freeze()
         work(harness)
-        with harness.fake_github.world.lock:
-            repositories.delete(
-                harness.fake_github.world,
-                maintainer(harness),
-                harness.fake_github.organization("acme").repository("web").record,
-            )
+        harness.act(repositories.delete, harness.record())
         webhook_queue.run()
         work(harness)
         assert harness.sql("SELECT removed_at IS NOT NULL FROM repositories ORDER BY name") == [(False,), (True,)]

@@ -6,24 +6,24 @@ from collections.abc import Callable
 import pytest
 
 from tests.harness.github_harness import Harness
+from tests.harness.people import cut, edit, propose, push_to_head
 from tests.harness.random_seed import chosen_seed
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
-from tests.jobs.webhooks.github_actions import change, cut, head_of, propose, push
 from tools.fake_github.webhooks.sender import Delivery
 
 Arrival = Callable[[WebhookQueue, random.Random], None]
 STORY: list[Callable[[Harness], object]] = [
     lambda harness: harness.freeze({"type": "glob", "patterns": ["acme/api"]}),
-    lambda harness: push(harness, "acme/web", head_of(harness, "acme/web", 1)),
-    lambda harness: change(harness, "acme/web", 2, state="closed"),
+    lambda harness: push_to_head(harness, "acme/web", 1),
+    lambda harness: edit(harness, 2, state="closed"),
     lambda harness: cut(harness, "acme/web", "release/9"),
     lambda harness: propose(harness, "acme/web", "release/9"),
     lambda harness: cut(harness, "acme/api", "develop"),
-    lambda harness: change(harness, "acme/api", 1, base="develop"),
+    lambda harness: edit(harness, 1, "acme/api", base="develop"),
     lambda harness: harness.person("PATCH", "/repos/acme/api", {"name": "backend"}),
     lambda harness: propose(harness, "acme/backend"),
-    lambda harness: change(harness, "acme/web", 2, state="open"),
-    lambda harness: push(harness, "acme/web", head_of(harness, "acme/web", 2)),
+    lambda harness: edit(harness, 2, state="open"),
+    lambda harness: push_to_head(harness, "acme/web", 2),
     lambda harness: propose(harness, "acme/web"),
 ]
 END = {

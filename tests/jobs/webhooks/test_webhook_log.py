@@ -2,22 +2,20 @@
 
 import re
 from datetime import timedelta
-from typing import cast
 
 from services.maintenance.webhook_log import LOG, read_log, request_reading
 from tests.harness.github_harness import Harness
-from tests.harness.wakeups import RecordedWakeups
+from tests.harness.people import push_to_head
 from tests.harness.webhook_queue import GITHUB_CALLER, disagreements, work
-from tests.jobs.webhooks.log_readings import Log, push_to
+from tests.jobs.webhooks.log_readings import Log
 from tools.fake_github.model import checks
-from tools.fake_github.model.world import Actor
 
 
 class TestTaking:
     def test_pushed_head_that_nobody_heard_of_gets_its_check(self, harness: Harness, log: Log) -> None:
         harness.freeze()
         work(harness)
-        push_to(harness)
+        push_to_head(harness)
         assert harness.conclusions()["acme/web#1"] is None
         assert log.read()
         work(harness)
@@ -26,7 +24,7 @@ class TestTaking:
         assert not log.resyncs()
 
     def test_delivery_is_taken_once_however_often_the_log_is_read(self, harness: Harness, log: Log) -> None:
-        push_to(harness)
+        push_to_head(harness)
         log.read()
         before = log.stored()
         assert {event for event, _ in before} == {"push", "pull_request"}
@@ -37,34 +35,34 @@ class TestTaking:
         assert log.payloads == payloads
 
     def test_late_original_of_a_delivery_that_was_taken_is_a_duplicate(self, harness: Harness, log: Log) -> None:
-        push_to(harness)
+        push_to_head(harness)
         [original] = [each for each in log.delivered() if each.event == "push"]
         log.read()
         assert not log.arrive(original)
 
     def test_delivery_that_arrived_is_not_taken(self, harness: Harness, log: Log) -> None:
-        push_to(harness)
+        push_to_head(harness)
         for each in log.delivered():
             assert log.arrive(each)
         log.read()
         assert log.payloads == 0
 
     def test_redelivery_is_taken_once_together_with_its_original(self, harness: Harness, log: Log) -> None:
-        push_to(harness)
+        push_to_head(harness)
         for each in log.delivered():
             log.sender.redeliver(each)
         log.read()
         assert sorted(event for event, _ in log.stored()) == ["pull_request", "push"]
 
     def test_delivery_that_another_server_answered_is_taken(self, harness: Harness, log: Log) -> None:
-        push_to(harness)
+        push_to_head(harness)
         for each in log.delivered():
             each.status, each.status_code = "OK", 200
         log.read()
         assert len(log.stored()) == 2
 
     def test_delivery_that_gets_into_the_log_late_is_taken(self, harness: Harness, log: Log) -> None:
-        push_to(harness, number=1)
+        push_to_head(harness, number=1)
         [late, *_] = log.delivered()
         late.status = "pending"
         log.read()
@@ -82,7 +80,7 @@ class TestTaking:
         assert log.stored() == []
 
     def test_foreign_delivery_changes_nothing(self, harness: Harness, log: Log) -> None:
-        push_to(harness)
+        push_to_head(harness)
         for each in log.delivered():
             each.body = re.sub(rb'"id":\d', b'"id":99', each.body)
             each.installation_id, each.repository_id = 99, 99
@@ -98,12 +96,9 @@ class TestTaking:
         work(harness)
         log.read()  # the checks that we wrote ourselves
         work(harness)
-        world = harness.fake_github.world
-        record = harness.fake_github.organization("acme").repository("web").record
-        with world.lock:
-            wrong = {"name": "change-freeze/main", "head_sha": record.pulls[1].head_sha, "conclusion": "success"}
-            person = Actor(harness.fake_github.maintainer)
-            checks.create_check_run(world, person, harness.fake_github.app_id, record, wrong)
+        record = harness.record()
+        wrong = {"name": "change-freeze/main", "head_sha": record.pulls[1].head_sha, "conclusion": "success"}
+        harness.act(checks.create_check_run, harness.fake_github.app_id, record, wrong)
         assert harness.conclusions()["acme/web#1"] == "success"
         log.read()
         assert log.payloads == 0
@@ -118,10 +113,10 @@ class TestTaking:
         assert set(log.stored()) == {("check_run", True)}
 
     def test_work_of_a_taken_delivery_wakes_its_job(self, harness: Harness, log: Log) -> None:
-        push_to(harness)
-        cast(RecordedWakeups, harness.jobs.wakeups).sent.clear()
+        push_to_head(harness)
+        harness.woken.clear()
         log.read()
-        assert "webhooks" in cast(RecordedWakeups, harness.jobs.wakeups).sent
+        assert "webhooks" in harness.woken
 
 
 class TestWhen:
@@ -131,7 +126,7 @@ class TestWhen:
         log.read()
         assert timedelta(seconds=13) < log.mark().wait <= timedelta(seconds=15)
         assert not read_log(harness.jobs, harness.github)
-        push_to(harness)
+        push_to_head(harness)
         log.read()
         assert timedelta(seconds=3) < log.mark().wait <= timedelta(seconds=5)
 
@@ -145,7 +140,7 @@ class TestWhen:
         log.read()
         with harness.uow_factory.open(GITHUB_CALLER) as uow:
             request_reading(uow)
-        assert cast(RecordedWakeups, harness.jobs.wakeups).sent[-1] == "webhook_log"
+        assert harness.woken[-1] == "webhook_log"
         assert read_log(harness.jobs, harness.github)
 
     def test_reading_that_is_requested_during_another_one_follows_it(self, harness: Harness, log: Log) -> None:

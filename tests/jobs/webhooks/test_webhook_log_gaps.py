@@ -7,14 +7,15 @@ import pytest
 
 from services.maintenance import webhook_log
 from tests.harness.github_harness import Harness
+from tests.harness.people import push_to_head
 from tests.harness.webhook_queue import disagreements, work
-from tests.jobs.webhooks.log_readings import Log, push_to
+from tests.jobs.webhooks.log_readings import Log
 
 
 class TestFailures:
     @pytest.mark.parametrize(("status", "seconds"), [(500, 2), (401, 2), (404, 1800)])
     def test_log_that_cannot_be_read_is_read_again(self, harness: Harness, log: Log, status: int, seconds: int) -> None:
-        push_to(harness)
+        push_to_head(harness)
         broken = harness.fake_github.faults.add("error", "GET /app/hook/deliveries", status=status)
         log.read()
         row = log.mark()
@@ -35,7 +36,7 @@ class TestFailures:
         assert timedelta(seconds=seconds - 2) < log.mark().wait < timedelta(seconds=seconds + 2)
 
     def test_reading_that_fails_midway_continues_where_it_ended(self, harness: Harness, log: Log) -> None:
-        push_to(harness)
+        push_to_head(harness)
         broken = harness.fake_github.faults.add("error", "GET /app/hook/deliveries/", skip=1)
         log.read()
         assert len(log.stored()) == 1
@@ -46,7 +47,7 @@ class TestFailures:
     def test_reading_that_has_lost_its_lease_records_nothing(
         self, harness: Harness, log: Log, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        push_to(harness)
+        push_to_head(harness)
         payload = harness.github.webhook_log.payload
 
         def lose(entry_id: int) -> Any:
@@ -68,10 +69,10 @@ class TestGaps:
     def test_log_that_was_cut_off_leads_to_one_full_resync(self, harness: Harness, log: Log) -> None:
         harness.freeze()
         work(harness)
-        push_to(harness)
+        push_to_head(harness)
         log.read()
         work(harness)
-        push_to(harness, number=2)
+        push_to_head(harness, number=2)
         self.cut(log)
         log.read()
         assert log.resyncs() == 1
@@ -83,7 +84,7 @@ class TestGaps:
         assert log.resyncs() == 0
 
     def test_idle_log_that_becomes_empty_in_time_is_no_gap(self, harness: Harness, log: Log) -> None:
-        push_to(harness)
+        push_to_head(harness)
         log.read()
         harness.sql("UPDATE webhook_log SET last_at = last_at - interval '3 days'")
         self.cut(log)
@@ -92,7 +93,7 @@ class TestGaps:
         assert log.mark().last_id is None
 
     def test_log_that_was_not_read_for_long_leads_to_one_full_resync(self, harness: Harness, log: Log) -> None:
-        push_to(harness)
+        push_to_head(harness)
         harness.sql("UPDATE webhook_log SET read_at = read_at - interval '49 hours'")
         log.read()
         assert log.resyncs() == 1
@@ -117,17 +118,17 @@ class TestGaps:
         self, harness: Harness, log: Log, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(webhook_log, "MAX_PAYLOADS", 1)
-        push_to(harness)
+        push_to_head(harness)
         log.read()
         assert (len(log.stored()), log.resyncs()) == (1, 1)
 
     def test_payloads_leave_half_of_the_hourly_budget(self, harness: Harness, log: Log) -> None:
         harness.fake_github.limits.reset()
         harness.fake_github.settings.rest_points_per_hour = 6
-        push_to(harness)
+        push_to_head(harness)
         log.read()
         assert (log.payloads, log.resyncs()) == (2, 0)
-        push_to(harness)
+        push_to_head(harness)
         log.read()
         assert (log.payloads, log.resyncs()) == (2, 1)
 
@@ -136,9 +137,9 @@ class TestGaps:
     ) -> None:
         monkeypatch.setattr("integrations.github.webhook_log.PAGE_SIZE", 1)
         harness.fake_github.settings.rest_points_per_hour = 2
-        push_to(harness)
+        push_to_head(harness)
         log.read()
-        push_to(harness)
+        push_to_head(harness)
         pages = log.pages
         log.read()
         assert log.pages == pages + 2, "one of all deliveries, and one of those that failed"
@@ -150,7 +151,7 @@ class TestGaps:
         monkeypatch.setattr("integrations.github.webhook_log.PAGE_SIZE", 1)
         monkeypatch.setattr(webhook_log, "MAX_PAGES", 1)
         for number in (1, 2):
-            push_to(harness, number=number)
+            push_to_head(harness, number=number)
         for each in log.delivered()[2:]:
             assert log.arrive(each)
             each.status, each.status_code = "OK", 202
@@ -164,7 +165,7 @@ class TestGaps:
         monkeypatch.setattr("integrations.github.webhook_log.PAGE_SIZE", 1)
         monkeypatch.setattr(webhook_log, "MAX_PAGES", 1)
         monkeypatch.setattr(webhook_log, "MAX_FAILURE_PAGES", 1)
-        push_to(harness)
+        push_to_head(harness)
         log.read()
         assert (len(log.stored()), log.resyncs()) == (1, 1)
 
@@ -172,7 +173,7 @@ class TestGaps:
     def test_payload_that_cannot_be_read_leads_to_one_full_resync(
         self, harness: Harness, log: Log, body: bytes | None
     ) -> None:
-        push_to(harness)
+        push_to_head(harness)
         for each in log.delivered():
             if body is not None:
                 each.body = body
@@ -186,7 +187,7 @@ class TestGaps:
         assert not log.resyncs()
 
     def test_refused_delivery_is_taken_and_not_again(self, harness: Harness, log: Log) -> None:
-        push_to(harness)
+        push_to_head(harness)
         for each in log.delivered():
             each.status, each.status_code = "Unauthorized", 401
         log.read()

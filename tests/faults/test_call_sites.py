@@ -1,26 +1,28 @@
-"""I3 at every call site in turn: whatever fails, no `success` reaches a frozen branch, and trying again heals all.
+"""I3 at every call site in turn: whatever fails, no `success` reaches what is blocked, and trying again heals all.
 
-`acme/api` is frozen and `acme/web` is freed while people push to both, so that one pass has failures and successes to
-send. One of its calls to GitHub fails, or its connection to the database dies at one of its statements; then
-`acme/web` is frozen again. This is repeated for the first, the second, … until a pass had no such call any more.
+One pass has failures and successes to send, again and again, while people push: once because `acme/api` is frozen and
+`acme/web` is freed, and once because two pull requests into a frozen branch swap their exception. One of its calls to
+GitHub fails, or its connection to the database dies at one of its statements; then what was freed is blocked again.
+This is repeated for the first, the second, … until a pass had no such call any more.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import replace
 from itertools import count
-from typing import Any, Protocol, cast
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import DBAPIError
 
 from integrations.github import GitHub
-from tests.harness.clock import MovableClock
+from services.pull_request_exceptions.expiry import end_exceptions
 from tests.harness.github_harness import Builder, Harness
-from tests.harness.people import push
+from tests.harness.people import push_to_head
 from tests.harness.webhook_queue import WebhookQueue, disagreements, work
+from tests.jobs.pull_request_exceptions.grants import grant, notify
 
 pytestmark = pytest.mark.check
 DENIED = "Resource not accessible by integration"
@@ -36,29 +38,145 @@ FAILURES: dict[str, tuple[str, dict[str, Any]]] = {
     "the token is revoked": ("revoked", {}),
 }
 PARTS = 6
-each_failure = pytest.mark.parametrize(("kind", "details"), FAILURES.values(), ids=FAILURES)
-each_part = pytest.mark.parametrize("first", range(1, PARTS + 1))
-"""The statements of a pass, in six parts."""
+"""The statements of a pass are tried in so many parts."""
+OTHER = {1: 2, 2: 1}
 
 
 def scope(name: str) -> dict[str, Any]:
     return {"type": "repositories", "repositories": [name]}
 
 
-class Rehearsed(Protocol):
-    """A pass of a worker that can be tried again and again."""
+class Rehearsal(ABC):
+    """A pass of a worker that is tried again and again."""
 
-    harness: Harness
+    def __init__(self, harness: Harness, build: Builder) -> None:
+        self.harness = harness
+        build(*self.repositories, pulls=2)
+        WebhookQueue(harness)
+        harness.run_until_idle()
+        self.begin()
+        work(harness)
+
+    repositories: tuple[str, ...]
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Freeze what is to be freed, and let in what is to be blocked."""
+
+    @abstractmethod
+    def change(self) -> None:
+        """Have something to be written, and people push; no worker has read it yet."""
+
+    @abstractmethod
+    def judge(self) -> None:
+        """Try again, and require that nothing was allowed which is blocked, and that all is right in the end."""
 
     def take_a_turn(self) -> None:
-        """Have something to be written; no worker has read it yet."""
+        """Change what is blocked, and continue with a worker that knows nothing of it."""
+        self.change()
+        self.harness.fake_github.calls.reset()
+        self.hand_over_to_a_new_worker()
 
     def be_refused_by_the_judge(self) -> None:
-        """Try again later, and require that nothing was allowed which is blocked, and that all is right in the end."""
+        """Try again later, and have the judge look at what was allowed."""
+        self.harness.pass_time(hours=1)  # leases, pauses and retries are over
+        self.hand_over_to_a_new_worker()
+        self.judge()
+        assert disagreements(self.harness) == {}
+
+    def hand_over_to_a_new_worker(self) -> None:
+        """Continue with a worker that has cached no token and no pause."""
+        self.harness.reconciler = replace(self.harness.reconciler, github=GitHub(self.harness.github.settings))
 
 
-def fail_at_every_call(rehearsal: Rehearsed, kind: str, details: dict[str, Any]) -> None:
-    """Have one call to GitHub fail, the first, the second, … until a pass has no such call any more."""
+class Freezes(Rehearsal):
+    """Two repositories, of which one is frozen and the other is freed again and again."""
+
+    repositories = ("api", "web")
+
+    def begin(self) -> None:
+        self.api: str | None = None
+        self.web = self.harness.freeze(scope("acme/web"))
+
+    def change(self) -> None:
+        """Freeze `acme/api`, and free `acme/web`."""
+        if self.api is not None:
+            self.harness.lift(self.api)
+            self.harness.run_until_idle()
+        assert self.harness.conclusions() == self._shown(api="success", web="failure")
+        for name in ("acme/api", "acme/web"):
+            push_to_head(self.harness, name)
+        self.api = self.harness.freeze(scope("acme/api"))
+        self.harness.lift(self.web)
+
+    def be_refused_by_the_judge(self) -> None:
+        """Freeze `acme/web` again before another worker continues."""
+        self.web = self.harness.freeze(scope("acme/web"))
+        self.allowed_so_far = self.allowed("acme/web")
+        super().be_refused_by_the_judge()
+
+    def judge(self) -> None:
+        work(self.harness)
+        assert self.allowed("acme/api") == 0
+        assert self.allowed("acme/web") == self.allowed_so_far
+        assert self.harness.conclusions() == self._shown(api="failure", web="failure")
+        query = "SELECT state FROM freeze_targets WHERE freeze_id IN (:api, :web)"
+        assert self.harness.sql(query, api=self.api, web=self.web) == [("applied",)] * 2
+
+    def allowed(self, name: str) -> int:
+        """Return how often a merge into a repository was allowed since the turn began."""
+        repository = self.harness.record(name)
+        writes = self.harness.fake_github.calls.writes
+        return sum(write["repositoryId"] == repository.id and write["conclusion"] == "success" for write in writes)
+
+    @staticmethod
+    def _shown(**repositories: str) -> dict[str, str]:
+        return {f"acme/{name}#{number}": shown for name, shown in repositories.items() for number in (1, 2)}
+
+
+class Exceptions(Rehearsal):
+    """A frozen branch with two pull requests, of which one at a time may merge."""
+
+    repositories = ("web",)
+
+    def begin(self) -> None:
+        self.freeze = self.harness.freeze()
+        self.harness.run_until_idle()
+        self.allowed = 1
+        self.exception = grant(self.harness, self.freeze, self.allowed)
+
+    def change(self) -> None:
+        """Let the other one merge."""
+        assert self.harness.conclusions() == self._shown()
+        self.harness.sql("UPDATE exceptions SET revoked_at = clock_timestamp() WHERE id = :id", id=self.exception)
+        self.allowed = OTHER[self.allowed]
+        self.exception = grant(self.harness, self.freeze, self.allowed)
+        for number in OTHER:
+            push_to_head(self.harness, number=number)
+        notify(self.harness)
+
+    def judge(self) -> None:
+        end_exceptions(self.harness.jobs)
+        work(self.harness)
+        blocked = self.harness.record().pulls[OTHER[self.allowed]]
+        on_it = [write for write in self.harness.fake_github.calls.writes if write["headSha"] == blocked.head_sha]
+        assert {write["conclusion"] for write in on_it} == {"failure"}
+        assert self.harness.conclusions() == self._shown()
+
+    def _shown(self) -> dict[str, str | None]:
+        return {f"acme/web#{number}": "success" if number == self.allowed else "failure" for number in OTHER}
+
+
+@pytest.fixture(params=[Freezes, Exceptions])
+def rehearsal(request: pytest.FixtureRequest, harness: Harness, build: Builder) -> Rehearsal:
+    made: Rehearsal = request.param(harness, build)
+    return made
+
+
+@pytest.mark.parametrize(("kind", "details"), FAILURES.values(), ids=FAILURES)
+def test_no_failing_call_to_github_lets_a_success_through(
+    rehearsal: Rehearsal, kind: str, details: dict[str, Any]
+) -> None:
     for call in count():
         rehearsal.take_a_turn()
         failure = rehearsal.harness.fake_github.faults.add(kind, skip=call, count=1, **details)
@@ -70,94 +188,17 @@ def fail_at_every_call(rehearsal: Rehearsed, kind: str, details: dict[str, Any])
     assert call >= 3, "a token is bought, the heads are read, and checks are written"
 
 
-def lose_the_database_at_every_sixth_statement(
-    rehearsal: Rehearsed, first: int, *, notify: Callable[[Harness], None] | None = None
-) -> None:
-    """Have the connection die at one statement, the first, the seventh, …; `notify` marks what is due."""
+@pytest.mark.slow(12)
+@pytest.mark.parametrize("first", range(1, PARTS + 1))
+def test_no_lost_database_statement_lets_a_success_through(rehearsal: Rehearsal, first: int) -> None:
     for statement in count(first, PARTS):
         rehearsal.take_a_turn()
-        if notify is not None:
-            notify(rehearsal.harness)
         with losing_the_database(rehearsal.harness, statement) as was_lost, suppress(DBAPIError):
             rehearsal.harness.run_until_idle()
         rehearsal.be_refused_by_the_judge()
         if not was_lost():
             break
     assert statement > 20, "a pass has that many statements"
-
-
-@dataclass
-class Rehearsal:
-    """Two repositories, of which one is frozen and the other is freed again and again."""
-
-    harness: Harness
-    api: str | None = None
-    """The freeze of `acme/api`, if it is frozen."""
-    web: str = ""
-
-    def take_a_turn(self) -> None:
-        """Freeze `acme/api`, free `acme/web`, and have people push to both; no worker has read it yet."""
-        if self.api is not None:
-            self.harness.lift(self.api)
-            self.harness.run_until_idle()
-        assert self.harness.conclusions() == self._shown(api="success", web="failure")
-        for name in ("acme/api", "acme/web"):
-            pull = self.harness.fake_github.world.repository_named(name).pulls[1]
-            assert push(self.harness, name, pull.head_ref).status_code == 201
-        self.api = self.harness.freeze(scope("acme/api"))
-        self.harness.lift(self.web)
-        self.harness.fake_github.calls.reset()
-        self.hand_over_to_a_new_worker()
-
-    def hand_over_to_a_new_worker(self) -> None:
-        """Continue with a worker that has cached no token and no pause."""
-        self.harness.reconciler = replace(self.harness.reconciler, github=GitHub(self.harness.github.settings))
-
-    def be_refused_by_the_judge(self) -> None:
-        """Freeze `acme/web` again, try again later, and require that nothing was allowed which was frozen."""
-        self.web = self.harness.freeze(scope("acme/web"))
-        allowed_so_far = self.allowed("acme/web")
-        cast(MovableClock, self.harness.jobs.clock).offset += timedelta(hours=1)  # leases, pauses and retries are over
-        self.hand_over_to_a_new_worker()
-        work(self.harness)
-        assert self.allowed("acme/api") == 0
-        assert self.allowed("acme/web") == allowed_so_far
-        assert disagreements(self.harness) == {}
-        assert self.harness.conclusions() == self._shown(api="failure", web="failure")
-        query = "SELECT state FROM freeze_targets WHERE freeze_id IN (:api, :web)"
-        assert self.harness.sql(query, api=self.api, web=self.web) == [("applied",)] * 2
-
-    def allowed(self, name: str) -> int:
-        """Return how often a merge into a repository was allowed since the turn began."""
-        repository = self.harness.fake_github.world.repository_named(name)
-        writes = self.harness.fake_github.calls.writes
-        return sum(write["repositoryId"] == repository.id and write["conclusion"] == "success" for write in writes)
-
-    @staticmethod
-    def _shown(**repositories: str) -> dict[str, str]:
-        return {f"acme/{name}#{number}": shown for name, shown in repositories.items() for number in (1, 2)}
-
-
-@pytest.fixture
-def rehearsal(harness: Harness, build: Builder) -> Rehearsal:
-    build("api", "web", pulls=2)
-    WebhookQueue(harness)
-    made = Rehearsal(harness, web=harness.freeze(scope("acme/web")))
-    work(harness)
-    return made
-
-
-@each_failure
-def test_no_failing_call_to_github_lets_a_success_through(
-    rehearsal: Rehearsal, kind: str, details: dict[str, Any]
-) -> None:
-    fail_at_every_call(rehearsal, kind, details)
-
-
-@pytest.mark.slow(12)
-@each_part
-def test_no_lost_database_statement_lets_a_success_through(rehearsal: Rehearsal, first: int) -> None:
-    lose_the_database_at_every_sixth_statement(rehearsal, first)
 
 
 @contextmanager

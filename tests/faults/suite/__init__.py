@@ -29,7 +29,8 @@ What there is: `stack.wire(process, "postgres" | "redis" | "fake_github" | "fake
 looks past everything; `stack.skip(seconds)` lets stored time (leases, retries, pauses) pass at once in a quick run and
 does nothing in a long one. Organisation `acme` is the fault's own; a load of freezes, lifts and pushes runs in `beta`
 all the while (`load=False` keeps it away). `needs_redis=True` leaves a fault out where there is no Redis, `quick=False`
-leaves it out of `make check`, which tries the others in `tests/faults/recovery/`.
+leaves it out of `make check`, which tries the others in `tests/faults/recovery/`. Other arguments are the function's:
+faults that differ in a value are one function under several decorators.
 
 `python -m tests.faults.suite --help` runs it.
 """

@@ -6,6 +6,8 @@ import random
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from tests.faults.suite.client import Client, Ledger
 from tests.faults.suite.people import People
@@ -58,24 +60,28 @@ class Fault:
     """True if it makes no sense without Redis."""
     quick: bool
     """True if `make check` tries it: not if a process has to wait out a deadline of its own."""
-
-    @property
-    def module(self) -> str:
-        """The module of `catalogue/` that has it."""
-        return self.inject.__module__.rpartition(".")[2]
+    module: str
+    """The module of `catalogue/` that has it."""
 
 
 _catalogue: dict[str, Fault] = {}
 
 
 def fault(
-    name: str, *, within: float = 60.0, load: bool = True, needs_redis: bool = False, quick: bool = True
-) -> Callable[[Callable[[Trial], None]], Callable[[Trial], None]]:
-    """Register a function as a fault."""
+    name: str,
+    *,
+    within: float = 60.0,
+    load: bool = True,
+    needs_redis: bool = False,
+    quick: bool = True,
+    **given: Any,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function as a fault; it is `given` further arguments, by which several faults share one function."""
 
-    def register(function: Callable[[Trial], None]) -> Callable[[Trial], None]:
+    def register(function: Callable[..., None]) -> Callable[..., None]:
         assert name not in _catalogue, f"two faults are called {name!r}"
-        _catalogue[name] = Fault(name, function, within, load, needs_redis, quick)
+        module = function.__module__.rpartition(".")[2]
+        _catalogue[name] = Fault(name, partial(function, **given), within, load, needs_redis, quick, module)
         return function
 
     return register

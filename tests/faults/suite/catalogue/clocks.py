@@ -121,7 +121,9 @@ def killed_with_its_clock_ahead(trial: Trial) -> None:
     wait_until(lambda: is_right(stack), "the other worker", 90)
 
 
-def _api_off_by(trial: Trial, shift: float) -> None:
+@fault("The API's clock is ten minutes ahead: freezes and keys end by the database's clock", quick=False, shift=OFF)
+@fault("The API's clock is ten minutes behind: freezes and keys end by the database's clock", quick=False, shift=-OFF)
+def api_off_by(trial: Trial, shift: float) -> None:
     stack, client = trial.stack, trial.client
     start_with_clock([stack.api], shift)
     stack.wait_for_api()
@@ -165,17 +167,9 @@ def _require_keys_to_end_in_time(trial: Trial) -> None:
         _key_ends(trial, None)
 
 
-@fault("The API's clock is ten minutes ahead: freezes and keys end by the database's clock", quick=False)
-def api_ahead(trial: Trial) -> None:
-    _api_off_by(trial, OFF)
-
-
-@fault("The API's clock is ten minutes behind: freezes and keys end by the database's clock", quick=False)
-def api_behind(trial: Trial) -> None:
-    _api_off_by(trial, -OFF)
-
-
-def _workers_off_by(trial: Trial, shift: float) -> None:
+@fault("The workers' clocks are ten minutes ahead: they end freezes by the database's clock", quick=False, shift=OFF)
+@fault("The workers' clocks are ten minutes behind: they end freezes by the database's clock", quick=False, shift=-OFF)
+def workers_off_by(trial: Trial, shift: float) -> None:
     stack = trial.stack
     start_with_clock(stack.reconcilers, shift)
     last = {"type": "repositories", "repositories": [stack.acme.names[4]]}
@@ -188,13 +182,3 @@ def _workers_off_by(trial: Trial, shift: float) -> None:
     trial.require(not all_ended(trial, [long]), "what ends later is in force")
     wait_until(lambda: is_settled(stack), "the end of the short freezes", 60)
     trial.injected()
-
-
-@fault("The workers' clocks are ten minutes ahead: they end freezes by the database's clock", quick=False)
-def workers_ahead(trial: Trial) -> None:
-    _workers_off_by(trial, OFF)
-
-
-@fault("The workers' clocks are ten minutes behind: they end freezes by the database's clock", quick=False)
-def workers_behind(trial: Trial) -> None:
-    _workers_off_by(trial, -OFF)

@@ -94,20 +94,24 @@ def crashed(trial: Trial) -> None:
     stack.skip(40)
 
 
-@fault("The COMMIT of a freeze never arrives: nothing is there, and the retry does it", load=False)
-def commit_never_arrives(trial: Trial) -> None:
-    asked, _trap = ask_and_catch(trial, "request", strikes=True)
+@fault(
+    "The COMMIT of a freeze never arrives: nothing is there, and the retry does it",
+    load=False,
+    place="request",
+    replayed=None,
+)
+@fault(
+    "The answer to the COMMIT of a freeze is lost: it is there, and the retry replays it",
+    load=False,
+    place="answer",
+    replayed="true",
+)
+def commit_cut_off(trial: Trial, place: Place, replayed: str | None) -> None:
+    asked, _trap = ask_and_catch(trial, place, strikes=True)
     trial.injected()
     _require_unavailable(trial, asked)
-    trial.require(not retry(trial, asked.key).headers.get("Idempotency-Replayed"), "the retry was executed again")
-
-
-@fault("The answer to the COMMIT of a freeze is lost: it is there, and the retry replays it", load=False)
-def answer_to_commit_lost(trial: Trial) -> None:
-    asked, _trap = ask_and_catch(trial, "answer", strikes=True)
-    trial.injected()
-    _require_unavailable(trial, asked)
-    trial.require(retry(trial, asked.key).headers.get("Idempotency-Replayed") == "true", "the retry was a replay")
+    again = retry(trial, asked.key).headers.get("Idempotency-Replayed")
+    trial.require(again == replayed, f"the retry is a replay: {replayed}, and was: {again}")
 
 
 @fault("Every connection of the API is busy: 503 with Retry-After of 2 s at most", load=False)

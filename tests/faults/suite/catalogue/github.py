@@ -111,13 +111,26 @@ def fails_now_and_then(trial: Trial) -> None:
     stack.skip(PATIENCE)
 
 
-def _lose_answers(trial: Trial, kind: str, **details: Any) -> None:
+@fault(
+    "Writes take effect and are answered with 502: read back first, nothing is written twice", load=False, kind="error"
+)
+@fault(
+    "Writes take effect and the connection drops: read back first, nothing is written twice",
+    load=False,
+    kind="disconnect",
+)
+@fault(
+    "Writes take effect and no answer says which check they made: read back, nothing is written twice",
+    load=False,
+    kind="null_check_run",
+)
+def answers_are_lost(trial: Trial, kind: str) -> None:
     """Have three writes take effect and their answers be lost; require that nothing is written twice."""
     stack = trial.stack
     # While a write of the fault before may still arrive, a head that was given up is rightly written again.
     wait_until(lambda: not _is_unconfirmed(trial), "reading back what came before", 30)
     before = verdicts(trial)
-    lost = stack.github.faults.add(kind, WRITES, count=3, **details)
+    lost = stack.github.faults.add(kind, WRITES, count=3, status=502, after=True)
     trial.client.freeze()
     wait_until(lambda: lost.struck >= 3 or (lost.struck and not is_busy(stack)), "the lost answers", 90)
     trial.injected()
@@ -138,48 +151,31 @@ def _is_held(trial: Trial) -> bool:
     return bool(trial.stack.sql("SELECT 1 FROM checks WHERE lease_token IS NOT NULL LIMIT 1"))
 
 
-@fault("Writes take effect and are answered with 502: read back first, nothing is written twice", load=False)
-def answers_502_after_the_write(trial: Trial) -> None:
-    _lose_answers(trial, "error", status=502, after=True)
-
-
-@fault("Writes take effect and the connection drops: read back first, nothing is written twice", load=False)
-def drops_after_the_write(trial: Trial) -> None:
-    _lose_answers(trial, "disconnect", after=True)
-
-
-@fault("Writes take effect and no answer says which check they made: read back, nothing is written twice", load=False)
-def answers_null(trial: Trial) -> None:
-    _lose_answers(trial, "null_check_run", after=True)
-
-
 @fault(
     "Writes take effect and their answers never come: given up at the deadline of a call",
     within=90,
     load=False,
     quick=False,
+    kind="timeout",
+    scope=WRITES,
+    after=True,
+    lasts=120,
 )
-def never_answers(trial: Trial) -> None:
-    stack = trial.stack
-    hung = stack.github.faults.add("timeout", WRITES, after=True, count=1, seconds=120)
-    trial.client.freeze()
-    wait_until(lambda: hung.struck, "the hanging call", 20)
-    _require_given_up(trial)
-
-
 @fault(
-    "The code host sends a byte now and then: given up at the deadline of a call", within=90, load=False, quick=False
+    "The code host sends a byte now and then: given up at the deadline of a call",
+    within=90,
+    load=False,
+    quick=False,
+    kind="slow_body",
+    scope="graphql",
+    lasts=100,
 )
-def dribbles(trial: Trial) -> None:
+def is_given_up(trial: Trial, kind: str, scope: str, lasts: float, **details: Any) -> None:
     stack = trial.stack
-    slow = stack.github.faults.add("slow_body", "graphql", count=1, seconds=100)
+    slow = stack.github.faults.add(kind, scope, count=1, seconds=lasts, **details)
     trial.client.freeze()
     wait_until(lambda: slow.struck, "the slow call", 20)
-    _require_given_up(trial)
-
-
-def _require_given_up(trial: Trial) -> None:
-    stack, began = trial.stack, time.monotonic()
+    began = time.monotonic()
     trial.injected()
     wait_until(lambda: not _is_held(trial), "giving up", DEADLINE + 15)
     took = time.monotonic() - began

@@ -4,7 +4,7 @@ Nothing here skips stored time: PostgreSQL itself notices the death, and ends th
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tests.faults.suite.catalogue.steps import (
     catch_at_a_freeze,
@@ -24,6 +24,8 @@ RESTART_BOUND = 15.0
 """The same where none is left, and a supervisor starts the process again: that alone takes seconds."""
 MOMENTS = [("postgres", number) for number in range(1, 7)] + [("fake_github", number) for number in range(1, 4)]
 """Transactions and calls of which every fan-out has at least so many."""
+EVERY = ("api", "worker-1", "worker-2")
+"""The processes that run normally."""
 
 
 def random_moment(trial: Trial) -> tuple[str, Callable[[str], bool], Place]:
@@ -98,7 +100,18 @@ def lock_connection(trial: Trial) -> None:
     refused.release()
 
 
-def kill_while_webhooks_are_sent(trial: Trial, *roles: str, redis: bool = False) -> None:
+@fault("Kills: the API, while webhooks are sent", within=BOUND, load=False, roles=EVERY[:1])
+@fault("Kills: the API and what writes checks, while webhooks are sent", within=BOUND, load=False, roles=EVERY)
+@fault(
+    "Kills: Redis, a worker and the API, while webhooks are sent",
+    within=BOUND,
+    load=False,
+    needs_redis=True,
+    roles=EVERY[:2],
+    redis=True,
+)
+@fault("Kills: everything, while webhooks are sent", within=BOUND, load=False, roles=EVERY, redis=True)
+def while_webhooks_are_sent(trial: Trial, roles: Sequence[str], *, redis: bool = False) -> None:
     """Kill processes while people push, and start them again; the recovery counts from when the API answers.
 
     What was sent meanwhile is found in GitHub's log of webhooks, without a full resync.
@@ -107,7 +120,7 @@ def kill_while_webhooks_are_sent(trial: Trial, *roles: str, redis: bool = False)
     if trial.random.random() < 0.5:
         trial.client.freeze()
         wait_until(lambda: is_settled(stack), "the freeze", 30)
-    if redis:
+    if redis and stack.redis:
         stack.stop_redis()
     for role in trial.random.sample(roles, len(roles)):
         trial.people.push_somewhere(trial.random)
@@ -121,26 +134,6 @@ def kill_while_webhooks_are_sent(trial: Trial, *roles: str, redis: bool = False)
     trial.injected()
     wait_until(lambda: is_settled(stack), "what was sent while the API was away", BOUND)
     trial.require(stack.full_resyncs() == before, "no full resync was needed")
-
-
-@fault("Kills: the API, while webhooks are sent", within=BOUND, load=False)
-def api_and_webhooks(trial: Trial) -> None:
-    kill_while_webhooks_are_sent(trial, "api")
-
-
-@fault("Kills: the API and what writes checks, while webhooks are sent", within=BOUND, load=False)
-def workers_and_webhooks(trial: Trial) -> None:
-    kill_while_webhooks_are_sent(trial, "api", *(each.name for each in trial.stack.reconcilers))
-
-
-@fault("Kills: Redis, a worker and the API, while webhooks are sent", within=BOUND, load=False, needs_redis=True)
-def redis_and_webhooks(trial: Trial) -> None:
-    kill_while_webhooks_are_sent(trial, "worker-1", "api", redis=True)
-
-
-@fault("Kills: everything, while webhooks are sent", within=BOUND, load=False)
-def everything_and_webhooks(trial: Trial) -> None:
-    kill_while_webhooks_are_sent(trial, *sorted(trial.stack.usual), redis=trial.stack.redis)
 
 
 @fault("Kills: the process that reads GitHub's log of webhooks", within=BOUND, load=False)

@@ -67,26 +67,21 @@ def restart_reconcilers(trial: Trial) -> None:
             reconciler.start()
 
 
-def _secondary(trial: Trial, status: int) -> None:
+@fault(
+    "A secondary limit (403) with Retry-After: the whole installation waits for it, and goes on", load=False, status=403
+)
+@fault(
+    "A secondary limit (429) with Retry-After: the whole installation waits for it, and goes on",
+    load=False,
+    quick=False,
+    status=429,
+)
+def secondary(trial: Trial, status: int) -> None:
     waits = be_refused(trial, status=status, message=SECONDARY, headers={"Retry-After": str(RETRY_AFTER)})
     forget_the_lesson(trial)
     trial.require(waits <= RETRY_AFTER + 2, f"a pause of {waits:.1f} s instead of {RETRY_AFTER}")
     require_silence(trial, waits - 1.5)
     trial.injected()
-
-
-@fault("A secondary limit (403) with Retry-After: the whole installation waits for it, and goes on", load=False)
-def secondary_403(trial: Trial) -> None:
-    _secondary(trial, 403)
-
-
-@fault(
-    "A secondary limit (429) with Retry-After: the whole installation waits for it, and goes on",
-    load=False,
-    quick=False,
-)
-def secondary_429(trial: Trial) -> None:
-    _secondary(trial, 429)
 
 
 @fault("A secondary limit that does not say how long: the whole installation waits a minute", within=120, load=False)
@@ -100,23 +95,20 @@ def secondary_without_words(trial: Trial) -> None:
     trial.stack.skip(SHORTEST * 2)
 
 
-def _primary(trial: Trial, status: int) -> None:
+@fault(
+    "The hourly allowance is spent (403): nothing is asked until it is filled again",
+    load=False,
+    quick=False,
+    status=403,
+)
+@fault("The hourly allowance is spent (429): nothing is asked until it is filled again", load=False, status=429)
+def primary(trial: Trial, status: int) -> None:
     reset = str(int(time.time()) + RETRY_AFTER + 1)
     headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": reset, "x-ratelimit-resource": "graphql"}
     waits = be_refused(trial, status=status, message=PRIMARY, headers={**headers, "x-ratelimit-limit": "5000"})
     trial.require(waits <= RETRY_AFTER + 3, f"a pause of {waits:.1f} s instead of {RETRY_AFTER}")
     require_silence(trial, waits - 1.5)
     trial.injected()
-
-
-@fault("The hourly allowance is spent (403): nothing is asked until it is filled again", load=False, quick=False)
-def primary_403(trial: Trial) -> None:
-    _primary(trial, 403)
-
-
-@fault("The hourly allowance is spent (429): nothing is asked until it is filled again", load=False)
-def primary_429(trial: Trial) -> None:
-    _primary(trial, 429)
 
 
 @fault("The hourly allowance of points is used up, reported with status 200: it waits for the reset", load=False)

@@ -74,17 +74,9 @@ def failing(trial: Trial) -> None:
     settle(trial, 60)
 
 
-@fault("Webhook log: it is empty; one full resync", within=TAKEN, load=False)
-def empty(trial: Trial) -> None:
-    _lose(trial, keep=0)
-
-
-@fault("Webhook log: it was cut off; one full resync", within=TAKEN, load=False)
-def cut_off(trial: Trial) -> None:
-    _lose(trial, keep=2)
-
-
-def _lose(trial: Trial, keep: int) -> None:
+@fault("Webhook log: it is empty; one full resync", within=TAKEN, load=False, keep=0)
+@fault("Webhook log: it was cut off; one full resync", within=TAKEN, load=False, keep=2)
+def incomplete(trial: Trial, keep: int) -> None:
     """Have GitHub keep only the newest deliveries, while no API runs; require one full resync."""
     stack = trial.stack
     wait_until(lambda: _has_read_an_entry(stack), "an entry that was read: only then one can be missing", 30)

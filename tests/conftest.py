@@ -56,7 +56,7 @@ make_tls_context_once()
 
 SECONDS_OF_A_TEST = 0.1
 """What a test takes on average."""
-HAS_CHECKS = re.compile(r"mark\.check|\bsampled\(|\beach_delivered_or_lost\b")
+HAS_CHECKS = re.compile(r"mark\.check|\b(?:sampled|in_chromium)\(|\beach_delivered_or_lost\b")
 """What stands in each file with tests of `make check`: the mark, or a function of tests that sets it."""
 gc.disable()  # until the tests are collected: that makes hundreds of thousands of objects, and drops none
 

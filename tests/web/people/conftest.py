@@ -8,6 +8,7 @@ Fixtures:
 - `mailed(address)`: the link of the last mail to an address.
 - `session`: rows as they are; what is added or changed there is committed at once.
 - `later(minutes=11)`: lets time pass.
+- `browser`: Chromium without scripts; `scripted` is the same with them. `keep(name)` judges the page as it is.
 - `shop`: an organisation that may buy at the simulated Stripe; `admin` is a person with a browser who administers it.
 """
 
@@ -46,6 +47,7 @@ from tests.harness.sessions import committing
 from tests.harness.wakeups import RecordedWakeups
 from tests.web.people.billing import Shop
 from tests.web.people.forms import Person
+from tests.web.people.in_chromium import Keep, judge_looks
 from tools import fake_slack
 from tools.fake_stripe import FakeStripe, Handle, serve
 
@@ -113,6 +115,34 @@ def started() -> Iterator[Browser]:
     """Run a Chromium for all modules: its start takes two seconds of a core."""
     with chromium() as browser:
         yield browser
+
+
+@pytest.fixture(scope="module")
+def running(started: Browser) -> Iterator[Browser]:
+    """Return the browser with a profile for the tests of one module."""
+    with started.profile() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(running: Browser, site: str) -> Browser:
+    running.forget()
+    running.resize(1000)
+    return running
+
+
+@pytest.fixture
+def scripted(browser: Browser) -> Iterator[Browser]:
+    """Return the browser with scripts, which it has not otherwise."""
+    browser.run_scripts(enabled=True)
+    yield browser
+    browser.run_scripts(enabled=False)
+
+
+@pytest.fixture
+def keep(browser: Browser) -> Keep:
+    """Judge the page as it is, and keep pictures of it where they are wanted: `keep("sign-in")`."""
+    return partial(judge_looks, browser)
 
 
 @pytest.fixture

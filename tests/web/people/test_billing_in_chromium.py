@@ -5,7 +5,7 @@
 
 import gzip
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,18 +15,12 @@ from models.billing import PlanGrant
 from models.organizations import User
 from models.stripe import StripeCustomer, StripeSubscription
 from tests import factories
-from tests.harness.browser import CHROMIUM, Browser
+from tests.harness.browser import Browser
 from tests.web.people.billing import Shop
+from tests.web.people.in_chromium import Keep, in_chromium, sign_in
 from tests.web.people.test_billing_page import STATES
-from tests.web.people.test_in_chromium import Keep, browser, keep, running, sign_in
 
-__all__ = ["browser", "keep", "running"]
-
-pytestmark = [
-    pytest.mark.check,
-    pytest.mark.slow(40),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = in_chromium(40)
 DECLINED, CHALLENGED, VISA = "4000000000000002", "4000002500003155", "4242424242424242"
 STATIC = Path("web/static")
 LAYOUTS = ("none", "manual", "trial", "active", "past_due")
@@ -78,13 +72,6 @@ def member(browser: Browser, site: str, shop: Shop, account: Callable[[str], Use
         sign_in(browser, site, f"{role}@example.test")
 
     return enter
-
-
-@pytest.fixture
-def scripted(browser: Browser) -> Iterator[Browser]:
-    browser.run_scripts(enabled=True)
-    yield browser
-    browser.run_scripts(enabled=False)
 
 
 class TestStates:

@@ -14,19 +14,15 @@ from models.oauth import OAuthGrant
 from models.organizations import User
 from tests import factories
 from tests.handlers.oauth.requests import answer_of
-from tests.harness.browser import CHROMIUM, Browser
+from tests.harness.browser import Browser
 from tests.harness.servers import in_thread
 from tests.web.people.conftest import PASSWORD
+from tests.web.people.in_chromium import Keep, fill_form, in_chromium
 from tests.web.people.test_authorize_page import PATH, client, query
-from tests.web.people.test_in_chromium import Keep, browser, fill, keep, running
 
-__all__ = ["browser", "client", "keep", "running"]
+__all__ = ["client"]
 
-pytestmark = [
-    pytest.mark.check,
-    pytest.mark.usefixtures("client"),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = [*in_chromium(10), pytest.mark.usefixtures("client")]
 CLIENT = b"""<!doctype html><title>A client</title><button>Connect</button><script>
   answered = new Promise(resolve => addEventListener("message", event => resolve(event.data)))
   document.querySelector("button").onclick = () => open("about:blank", "", "popup,width=480,height=640")
@@ -79,7 +75,7 @@ def test_person_connects_and_disconnects_a_client_by_keyboard(
     factories.membership(session, factories.organization(session, "Globex"), ada, "viewer")
     browser.open(f"{site}{PATH}?{query(redirect_uri=f'{loopback}/callback')}")
     assert browser.path.startswith("/sign-in?")
-    fill(browser, email="ada@example.test", password=PASSWORD)
+    fill_form(browser, email="ada@example.test", password=PASSWORD)
     keep("authorize")
     for scope in ("freeze:read", "freeze:write"):
         browser.tab_to(scope)
@@ -113,7 +109,7 @@ def test_client_gets_its_answer_from_the_window_that_it_opens(browser: Browser, 
         browser.tab_to("Connect")
         with browser.opening_window():
             browser.open(f"{site}{PATH}?{query(redirect_uri=f'{loopback}/callback')}")
-            fill(browser, email="ada@example.test", password=PASSWORD)
+            fill_form(browser, email="ada@example.test", password=PASSWORD)
             assert "Example Client" in browser.title
             browser.tab_to("Approve")
             browser.press_and_go()

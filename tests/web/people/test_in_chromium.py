@@ -3,11 +3,9 @@
 `PICTURES=<directory>` keeps a picture of each page.
 """
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from itertools import pairwise
-from pathlib import Path
 
 import httpx
 import pytest
@@ -17,70 +15,19 @@ from sqlalchemy.orm import Session
 from models.organizations import User
 from rules.web_addresses import INVITATION
 from tests import factories
-from tests.harness.accessibility import assert_accessible, axe_violations
-from tests.harness.browser import CHROMIUM, RENDERED, Browser
+from tests.harness.browser import RENDERED, Browser
 from tests.harness.concurrency import eventually
 from tests.web.people.conftest import PASSWORD, Later, Mailed
+from tests.web.people.in_chromium import Keep, fill_form, in_chromium, sign_in
 from tests.web.people.test_invitation_page import Invite, acme, invite
 
 __all__ = ["acme", "invite"]
 
-pytestmark = [
-    pytest.mark.check,
-    pytest.mark.slow(60),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = in_chromium(60)
 
-Keep = Callable[[str], None]
-_LABELS = {"name": "Your name", "email": "Email address", "password": "Password"}
 LINE = 24
 """Pixels that things of one line may differ in height."""
 ANOTHER = "seven slow trams to the harbour"
-
-
-@pytest.fixture(scope="module")
-def running(started: Browser) -> Iterator[Browser]:
-    """Return the browser with a profile for the tests of one module."""
-    with started.profile() as browser:
-        yield browser
-
-
-@pytest.fixture
-def browser(running: Browser, site: str) -> Browser:
-    running.forget()
-    running.resize(1000)
-    return running
-
-
-@pytest.fixture
-def keep(browser: Browser) -> Keep:
-    """Judge the page as it is, wide and narrow, and keep a picture of it where that is wanted."""
-
-    def judge(name: str) -> None:
-        for width, scheme in ((320, "light"), (390, "dark"), (390, "light"), (1280, "dark"), (1280, "light")):
-            browser.resize(width)
-            browser.prefer(scheme)
-            assert_accessible(browser)
-            if (width, scheme) in {(320, "light"), (1280, "dark")}:
-                assert axe_violations(browser) == [], name
-            assert browser.value("document.documentElement.scrollWidth") <= width, f"{name} scrolls at {width} px"
-            if directory := os.environ.get("PICTURES"):
-                (Path(directory) / f"{name}-{width}-{scheme}.png").write_bytes(browser.picture())
-
-    return judge
-
-
-def fill(browser: Browser, **fields: str) -> None:
-    """Reach each field by its label with the Tab key, and write into it; then send the form from the last one."""
-    for name, text in fields.items():
-        browser.tab_to(_LABELS[name])
-        browser.write(text)
-    browser.press_and_go()
-
-
-def sign_in(browser: Browser, site: str, email: str, password: str = PASSWORD) -> None:
-    browser.open(f"{site}/sign-in")
-    fill(browser, email=email, password=password)
 
 
 class TestKeyboardWithoutScripts:
@@ -202,7 +149,7 @@ class TestKeyboardWithoutScripts:
             factories.membership(session, factories.organization(session, name), ada, role)
         asked = httpx.post(f"{site}/api/auth/device/code", data={"client_id": "freeze-cli"}).json()
         browser.open(asked["verification_uri_complete"])
-        fill(browser, email="ada@example.test", password=PASSWORD)
+        fill_form(browser, email="ada@example.test", password=PASSWORD)
         assert browser.path.startswith("/device?user_code=")
         keep("device")
         browser.tab_to("Continue")
@@ -260,17 +207,11 @@ class TestKeyboardWithoutScripts:
         account("Ada")
         browser.open(f"{site}/sign-in")
         later(hours=20)
-        fill(browser, email="ada@example.test", password=PASSWORD)
+        fill_form(browser, email="ada@example.test", password=PASSWORD)
         assert browser.path == "/"
 
 
 class TestWithScripts:
-    @pytest.fixture
-    def scripted(self, browser: Browser) -> Iterator[Browser]:
-        browser.run_scripts(enabled=True)
-        yield browser
-        browser.run_scripts(enabled=False)
-
     @pytest.mark.parametrize("path", ["/sign-in", "/sign-up", "/forgot", "/verify?token=x", "/docs/errors"])
     def test_page_runs_under_its_policy_without_complaints(self, scripted: Browser, site: str, path: str) -> None:
         scripted.open(site + path)

@@ -1,10 +1,10 @@
 """Pages of the dashboard: an organisation with repositories, and members who visit.
 
 - `acme`: an organisation on the business plan with `acme/web` and `acme/api`, each with a watched branch that blocks.
-- `member(role)`: a person with a browser, signed in, a member of it with this role.
+- `member(role)`: a person with a browser, signed in, a member of it with this role; `enter(role)` has one in Chromium.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -14,10 +14,13 @@ from models.organizations import Organization, User
 from models.repositories import Repository, WatchedBranch
 from rules.rulesets.app_permissions import NEEDED
 from tests import factories
+from tests.harness.browser import Browser
 from tests.web.people.conftest import SignedIn
 from tests.web.people.forms import Page, Person
+from tests.web.people.in_chromium import sign_in
 
 Enter = Callable[[str], Person]
+EnterBrowser = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,20 @@ def member(acme: Scene, account: Callable[[str], User], signed_in: SignedIn) -> 
         return signed_in(user, acme.organization)
 
     return enter
+
+
+@pytest.fixture
+def enter(browser: Browser, site: str, acme: Scene, account: Callable[[str], User]) -> Iterator[EnterBrowser]:
+    """Sign a member in, in Chromium: `enter("viewer")`; scripts run from then on."""
+
+    def enter(role: str) -> None:
+        factories.membership(acme.session, acme.organization, account(role.title()), role)
+        sign_in(browser, site, f"{role}@example.test")
+        browser.run_scripts(enabled=True)
+
+    yield enter
+    browser.run_scripts(enabled=False)
+    browser.prefer("light")
 
 
 def words(page: Page) -> str:

@@ -4,8 +4,8 @@ import pytest
 
 from models.freezes import Freeze
 from tests import factories
-from tests.harness.browser import CHROMIUM, Browser
-from tests.web.people.dashboard.conftest import Scene
+from tests.harness.browser import Browser
+from tests.web.people.dashboard.conftest import EnterBrowser, Scene
 from tests.web.people.dashboard.test_blocking import (
     Cause,
     allow_deletion,
@@ -16,16 +16,10 @@ from tests.web.people.dashboard.test_blocking import (
     succeed,
     suspend,
 )
-from tests.web.people.dashboard.test_in_chromium import Enter, enter, judge
-from tests.web.people.test_in_chromium import browser, running
+from tests.web.people.dashboard.test_in_chromium import judge
+from tests.web.people.in_chromium import in_chromium
 
-__all__ = ["browser", "enter", "running"]
-
-pytestmark = [
-    pytest.mark.check,
-    pytest.mark.slow(60),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = in_chromium(60)
 STATES: dict[str, tuple[Cause | None, ...]] = {
     "blocked": (None, None),
     "stopped": (hold, hold),
@@ -63,7 +57,7 @@ def pages_of(acme: Scene, freeze: Freeze) -> dict[str, str]:
 
 @pytest.mark.parametrize("state", STATES)
 def test_pages_that_speak_of_blocking_are_accessible(
-    browser: Browser, site: str, acme: Scene, enter: Enter, state: str
+    browser: Browser, site: str, acme: Scene, enter: EnterBrowser, state: str
 ) -> None:
     factories.pull_request(acme.session, acme.repositories[0], 7, head_sha="a" * 40)
     enforced = factories.now() if state in {"blocked", "partly"} else None

@@ -6,18 +6,12 @@ from typing import Any
 import pytest
 
 from tests import factories
-from tests.harness.browser import CHROMIUM, Browser
-from tests.web.people.dashboard.conftest import Scene
-from tests.web.people.dashboard.test_in_chromium import Enter, enter, judge
-from tests.web.people.test_in_chromium import browser, running
+from tests.harness.browser import Browser
+from tests.web.people.dashboard.conftest import EnterBrowser, Scene
+from tests.web.people.dashboard.test_in_chromium import judge
+from tests.web.people.in_chromium import in_chromium
 
-__all__ = ["browser", "enter", "running"]
-
-pytestmark = [
-    pytest.mark.check,
-    pytest.mark.slow(30),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = in_chromium(30)
 MARCH = "/calendar?month=2026-03"
 PLACE = """
 (selector => {
@@ -42,7 +36,7 @@ def place_of(browser: Browser, selector: str) -> tuple[float, float]:
     return x, y
 
 
-def test_bar_opens_a_popover_where_it_is(browser: Browser, site: str, march: None, enter: Enter) -> None:
+def test_bar_opens_a_popover_where_it_is(browser: Browser, site: str, march: None, enter: EnterBrowser) -> None:
     enter("member")
     browser.resize(1280)
     browser.open(site + MARCH)
@@ -59,7 +53,7 @@ def test_bar_opens_a_popover_where_it_is(browser: Browser, site: str, march: Non
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_day_leads_to_what_it_has_no_room_for(
-    browser: Browser, site: str, march: None, enter: Enter, width: int
+    browser: Browser, site: str, march: None, enter: EnterBrowser, width: int
 ) -> None:
     enter("member")
     browser.resize(width)
@@ -70,7 +64,7 @@ def test_day_leads_to_what_it_has_no_room_for(
     assert "3 more on 12 March" in [" ".join(text.split()) for text in shown]
 
 
-def test_drawing_over_days_starts_a_plan(browser: Browser, site: str, march: None, enter: Enter) -> None:
+def test_drawing_over_days_starts_a_plan(browser: Browser, site: str, march: None, enter: EnterBrowser) -> None:
     enter("member")
     browser.resize(1280)
     browser.open(site + MARCH)
@@ -81,7 +75,7 @@ def test_drawing_over_days_starts_a_plan(browser: Browser, site: str, march: Non
     assert browser.path == "/freezes/new?from=2026-03-24&to=2026-03-27"
 
 
-def test_day_starts_a_plan_without_scripts(browser: Browser, site: str, march: None, enter: Enter) -> None:
+def test_day_starts_a_plan_without_scripts(browser: Browser, site: str, march: None, enter: EnterBrowser) -> None:
     enter("member")
     browser.run_scripts(enabled=False)
     browser.resize(1280)
@@ -90,7 +84,7 @@ def test_day_starts_a_plan_without_scripts(browser: Browser, site: str, march: N
     assert browser.path == "/freezes/new?from=2026-03-24"
 
 
-def test_year_is_accessible(browser: Browser, site: str, march: None, enter: Enter) -> None:
+def test_year_is_accessible(browser: Browser, site: str, march: None, enter: EnterBrowser) -> None:
     enter("viewer")
     browser.open(f"{site}/calendar?year=2026")
     judge(browser, "calendar-year")

@@ -14,21 +14,15 @@ from models.slack import SlackSubscription
 from rules.freezes.pull_references import page_of_pulls
 from tests import factories
 from tests.harness.accessibility import axe_violations
-from tests.harness.browser import CHROMIUM, Browser
+from tests.harness.browser import Browser
 from tests.harness.concurrency import eventually
 from tests.harness.counted import Counted
 from tests.web.people.conftest import PASSWORD, Mailed
 from tests.web.people.dashboard.conftest import Enter, Scene
-from tests.web.people.test_in_chromium import browser, running, sign_in
+from tests.web.people.in_chromium import in_chromium, sign_in
 from tools.fake_slack import Handle
 
-__all__ = ["browser", "running"]
-
-pytestmark = [
-    pytest.mark.check,
-    pytest.mark.slow(30),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = in_chromium(30)
 
 
 MANY_FREEZES = """

@@ -6,22 +6,16 @@ from datetime import timedelta
 import pytest
 
 from tests import factories
-from tests.harness.browser import CHROMIUM, Browser
+from tests.harness.browser import Browser
 from tests.harness.density import shown_ids
 from tests.web.people.conftest import PASSWORD
 from tests.web.people.dashboard.conftest import Enter, Scene
 from tests.web.people.dashboard.filled import addresses, fill
 from tests.web.people.dashboard.scenes import fill_organization
 from tests.web.people.dashboard.test_pages_in_chromium import FILLED
-from tests.web.people.test_in_chromium import browser, running, sign_in
+from tests.web.people.in_chromium import in_chromium, sign_in
 
-__all__ = ["browser", "running"]
-
-pytestmark = [
-    pytest.mark.check,
-    pytest.mark.slow(30),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = in_chromium(30)
 TABLES = ("freezes-ended", "freezes-found", "freeze-moving", "freeze-window", "exceptions", "pulls")
 SETTLED = ("schedule", "schedule-edit", "repositories", "repository", "branches")
 """Pages with tables: of `filled.py`, and of `scenes.py`."""

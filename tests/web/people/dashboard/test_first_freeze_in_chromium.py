@@ -30,26 +30,20 @@ from services.core.unit_of_work import UnitOfWorkFactory
 from services.reconcile.reconciler import Reconciler
 from tests import factories
 from tests.harness.app_key import AppKey
-from tests.harness.browser import CHROMIUM, Browser
+from tests.harness.browser import Browser
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import serving
 from tests.harness.wakeups import RecordedWakeups
 from tests.web.people.conftest import PASSWORD, SECRET_KEY, Mailed
-from tests.web.people.test_in_chromium import browser, fill, running, sign_in
+from tests.web.people.in_chromium import fill_form, in_chromium, sign_in
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.model.records import PullRequest
 from tools.fake_github.oauth import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
 
-__all__ = ["browser", "running"]
-
-pytestmark = [
-    pytest.mark.check,
-    pytest.mark.slow(20),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = in_chromium(20)
 REASON = "Release 4.2 is being rolled out"
 MAX_STEPS = 200
 
@@ -155,7 +149,7 @@ def write(browser: Browser, label: str, text: str) -> None:
 
 def sign_up(browser: Browser, site: str, mailed: Mailed) -> None:
     browser.open(f"{site}/sign-up")
-    fill(browser, name="Ada", email="ada@example.test", password=PASSWORD)
+    fill_form(browser, name="Ada", email="ada@example.test", password=PASSWORD)
     browser.open(site + mailed("ada@example.test"))
     write(browser, "Password", PASSWORD)
     browser.press_and_go()

@@ -4,51 +4,27 @@
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
 from sqlalchemy import select
 
 from models.organizations import User
 from tests import factories
 from tests.harness.accessibility import assert_accessible, axe_violations
-from tests.harness.browser import CHROMIUM, Browser
+from tests.harness.browser import Browser
 from tests.harness.density import control_heights, shown_ids
 from tests.web.people.conftest import PASSWORD
-from tests.web.people.dashboard.conftest import Scene
+from tests.web.people.dashboard.conftest import EnterBrowser, Scene
 from tests.web.people.dashboard.filled import addresses, fill
-from tests.web.people.test_in_chromium import browser, running, sign_in
-from tests.web.people.test_in_chromium import fill as fill_form
+from tests.web.people.in_chromium import fill_form, in_chromium
 
-__all__ = ["browser", "running"]
-
-pytestmark = [
-    pytest.mark.check,
-    pytest.mark.slow(60),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = in_chromium(60)
 WIDE = 1280
 LOOKS = ((320, "light"), (WIDE, "dark"))
 PICTURES = ((390, "light"), (390, "dark"), (WIDE, "light"), (WIDE, "dark"))
 """Widths and colour schemes."""
 EMPTY = ("/", "/freezes", "/exceptions", "/attention", "/pulls", "/freezes/new")
-
-Enter = Callable[[str], None]
-
-
-@pytest.fixture
-def enter(browser: Browser, site: str, acme: Scene, account: Callable[[str], User]) -> Iterator[Enter]:
-    """Sign a member in: `enter("viewer")`; scripts run from then on."""
-
-    def enter(role: str) -> None:
-        factories.membership(acme.session, acme.organization, account(role.title()), role)
-        sign_in(browser, site, f"{role}@example.test", PASSWORD)
-        browser.run_scripts(enabled=True)
-
-    yield enter
-    browser.run_scripts(enabled=False)
-    browser.prefer("light")
 
 
 def judge(browser: Browser, name: str, *, modal: bool = False) -> None:
@@ -94,18 +70,20 @@ def judge_all(browser: Browser, site: str, pages: Mapping[str, str]) -> None:
         assert_accessible(browser)
 
 
-def test_every_page_is_accessible_and_quiet(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
+def test_every_page_is_accessible_and_quiet(browser: Browser, site: str, acme: Scene, enter: EnterBrowser) -> None:
     enter("admin")
     judge_all(browser, site, addresses(fill(acme)))
 
 
-def test_every_page_is_accessible_while_it_is_empty(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
+def test_every_page_is_accessible_while_it_is_empty(
+    browser: Browser, site: str, acme: Scene, enter: EnterBrowser
+) -> None:
     enter("viewer")
     judge_all(browser, site, {f"empty{path.replace('/', '-').replace('?', '-')}": path for path in EMPTY})
 
 
 def test_link_of_another_organization_leads_to_its_place_after_the_switch(
-    browser: Browser, site: str, acme: Scene, enter: Enter
+    browser: Browser, site: str, acme: Scene, enter: EnterBrowser
 ) -> None:
     enter("admin")
     person = acme.session.scalars(select(User)).one()

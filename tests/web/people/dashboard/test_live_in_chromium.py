@@ -7,18 +7,11 @@ import pytest
 
 from models.enforcement import BranchEnforcement
 from tests import factories
-from tests.harness.browser import CHROMIUM, RENDERED, Browser
-from tests.web.people.dashboard.conftest import Scene
-from tests.web.people.dashboard.test_in_chromium import Enter, enter
-from tests.web.people.test_in_chromium import browser, running
+from tests.harness.browser import RENDERED, Browser
+from tests.web.people.dashboard.conftest import EnterBrowser, Scene
+from tests.web.people.in_chromium import in_chromium
 
-__all__ = ["browser", "enter", "running"]
-
-pytestmark = [
-    pytest.mark.check,
-    pytest.mark.slow(20),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = in_chromium(20)
 SENT = """
 new Promise(resolve => {
   document.addEventListener("htmx:%s", () => setTimeout(resolve), { once: true });
@@ -50,7 +43,9 @@ def swap(browser: Browser, action: str) -> None:
     browser.value(SENT % ("after:swap", action))
 
 
-def test_progress_moves_and_rests_and_keeps_the_focus(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
+def test_progress_moves_and_rests_and_keeps_the_focus(
+    browser: Browser, site: str, acme: Scene, enter: EnterBrowser
+) -> None:
     freeze = factories.freeze(acme.session, acme.organization, reason="Migration")
     targets = [factories.target(acme.session, freeze, each) for each in (acme.web, acme.api)]
     enter("member")
@@ -74,7 +69,7 @@ def test_progress_moves_and_rests_and_keeps_the_focus(browser: Browser, site: st
 
 @pytest.mark.parametrize(("hidden", "polls"), [(False, 3), (True, 0)])
 def test_resting_page_polls_three_times_a_minute_and_never_while_hidden(
-    browser: Browser, site: str, acme: Scene, enter: Enter, *, hidden: bool, polls: int
+    browser: Browser, site: str, acme: Scene, enter: EnterBrowser, *, hidden: bool, polls: int
 ) -> None:
     factories.freeze(acme.session, acme.organization)
     enter("viewer")
@@ -152,7 +147,7 @@ def fail(browser: Browser, failure: str, action: str) -> None:
 
 @pytest.mark.parametrize("name", PARTS)
 def test_page_keeps_its_content_while_the_service_does_not_answer(
-    browser: Browser, site: str, addresses: dict[str, str], enter: Enter, name: str
+    browser: Browser, site: str, addresses: dict[str, str], enter: EnterBrowser, name: str
 ) -> None:
     path, content, action = PARTS[name]
     enter("admin")
@@ -169,7 +164,7 @@ def test_page_keeps_its_content_while_the_service_does_not_answer(
 
 @pytest.mark.parametrize("failure", FAILURES)
 def test_page_says_that_the_service_does_not_answer_however_a_part_fails(
-    browser: Browser, site: str, addresses: dict[str, str], enter: Enter, failure: str
+    browser: Browser, site: str, addresses: dict[str, str], enter: EnterBrowser, failure: str
 ) -> None:
     enter("viewer")
     browser.open(f"{site}/freezes/{addresses['rests']}")
@@ -177,7 +172,9 @@ def test_page_says_that_the_service_does_not_answer_however_a_part_fails(
     assert "The service does not answer; trying again." in browser.text
 
 
-def test_lift_opens_in_a_dialog_by_keyboard_and_closes(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
+def test_lift_opens_in_a_dialog_by_keyboard_and_closes(
+    browser: Browser, site: str, acme: Scene, enter: EnterBrowser
+) -> None:
     freeze, other = (factories.freeze(acme.session, acme.organization, reason=each) for each in ("Migration", "Other"))
     for each in (freeze, other):  # at rest, so that no live part is swapped meanwhile
         factories.target(acme.session, each, acme.web, state="applied")
@@ -200,7 +197,7 @@ def test_lift_opens_in_a_dialog_by_keyboard_and_closes(browser: Browser, site: s
 
 
 def test_shortcuts_lead_to_sections_and_can_be_switched_off(
-    browser: Browser, site: str, acme: Scene, enter: Enter
+    browser: Browser, site: str, acme: Scene, enter: EnterBrowser
 ) -> None:
     factories.freeze(acme.session, acme.organization)
     enter("viewer")
@@ -222,7 +219,7 @@ def test_shortcuts_lead_to_sections_and_can_be_switched_off(
 
 @pytest.mark.parametrize("path", ["/schedules/new", "/settings"])
 def test_zones_are_suggested_as_soon_as_their_field_has_the_focus(
-    browser: Browser, site: str, acme: Scene, enter: Enter, path: str
+    browser: Browser, site: str, acme: Scene, enter: EnterBrowser, path: str
 ) -> None:
     enter("admin")
     browser.open(site + path)
@@ -232,7 +229,7 @@ def test_zones_are_suggested_as_soon_as_their_field_has_the_focus(
     assert {"Europe/London", "Asia/Kolkata"} <= set(browser.value(offered))
 
 
-def test_impact_follows_what_is_typed(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
+def test_impact_follows_what_is_typed(browser: Browser, site: str, acme: Scene, enter: EnterBrowser) -> None:
     enter("member")
     browser.open(f"{site}/freezes/new")
     assert "1 branch of 1 repository would be frozen" in browser.text

@@ -5,27 +5,20 @@
 
 from datetime import timedelta
 
-import pytest
 from sqlalchemy import update
 
 from models.slack import SlackConnection
 from tests import factories
-from tests.harness.browser import CHROMIUM, Browser
+from tests.harness.browser import Browser
 from tests.web.people.conftest import PASSWORD
 from tests.web.people.dashboard.conftest import Enter, Scene
 from tests.web.people.dashboard.scenes import fill_organization
 from tests.web.people.dashboard.test_in_chromium import judge, judge_all
-from tests.web.people.test_in_chromium import browser, running, sign_in
+from tests.web.people.in_chromium import in_chromium, sign_in
 from tools.fake_slack import Handle
 from tools.fake_slack.model import Channel
 
-__all__ = ["browser", "running"]
-
-pytestmark = [
-    pytest.mark.check,
-    pytest.mark.slow(95),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = in_chromium(95)
 EMPTY = {
     "schedules-empty": "/schedules",
     "calendar-empty": "/calendar",

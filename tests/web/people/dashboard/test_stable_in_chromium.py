@@ -4,19 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.browser import CHROMIUM, Browser
+from tests.harness.browser import Browser
 from tests.web.people.conftest import PASSWORD
 from tests.web.people.dashboard.conftest import Enter, Scene
 from tests.web.people.dashboard.filled import addresses, fill
-from tests.web.people.test_in_chromium import browser, running, sign_in
+from tests.web.people.in_chromium import in_chromium, sign_in
 
-__all__ = ["browser", "running"]
-
-pytestmark = [
-    pytest.mark.check,
-    pytest.mark.slow(30),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = in_chromium(30)
 MOST = 0.05
 """Cumulative layout shift of a page."""
 SHIFTS = """new Promise(done => {

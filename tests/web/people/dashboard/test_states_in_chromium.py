@@ -7,27 +7,20 @@ pictures` keeps a picture of each.
 from collections.abc import Callable
 from typing import NamedTuple
 
-import pytest
 from sqlalchemy.orm import Session
 
 from models.organizations import User
 from tests import factories
 from tests.harness.accessibility import axe_violations
-from tests.harness.browser import CHROMIUM, Browser
+from tests.harness.browser import Browser
 from tests.web.people.conftest import PASSWORD
-from tests.web.people.dashboard.conftest import Scene
+from tests.web.people.dashboard.conftest import EnterBrowser, Scene
 from tests.web.people.dashboard.filled import Filled, fill
-from tests.web.people.dashboard.test_in_chromium import Enter, enter, judge, judge_all
+from tests.web.people.dashboard.test_in_chromium import judge, judge_all
 from tests.web.people.dashboard.test_live_in_chromium import REFRESH, fail, swap
-from tests.web.people.test_in_chromium import browser, running, sign_in
+from tests.web.people.in_chromium import in_chromium, sign_in
 
-__all__ = ["browser", "enter", "running"]
-
-pytestmark = [
-    pytest.mark.check,
-    pytest.mark.slow(60),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = in_chromium(60)
 EMPTY = {
     "first-steps": "/",
     "no-repository": "/repositories",
@@ -101,7 +94,7 @@ def test_pages_of_an_empty_organization_are_accessible(
 
 
 def test_pages_of_features_without_a_plan_are_accessible(
-    browser: Browser, site: str, acme: Scene, enter: Enter
+    browser: Browser, site: str, acme: Scene, enter: EnterBrowser
 ) -> None:
     fill(acme)
     factories.change_plan(acme.session, acme.organization, "free")
@@ -109,7 +102,7 @@ def test_pages_of_features_without_a_plan_are_accessible(
     judge_all(browser, site, UNPAID)
 
 
-def test_pages_of_refused_forms_are_accessible(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
+def test_pages_of_refused_forms_are_accessible(browser: Browser, site: str, acme: Scene, enter: EnterBrowser) -> None:
     filled = fill(acme)
     enter("admin")
     for name, form in SENT.items():
@@ -117,7 +110,7 @@ def test_pages_of_refused_forms_are_accessible(browser: Browser, site: str, acme
         judge(browser, name)
 
 
-def test_dialogs_and_the_menu_are_accessible(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
+def test_dialogs_and_the_menu_are_accessible(browser: Browser, site: str, acme: Scene, enter: EnterBrowser) -> None:
     filled = fill(acme)
     enter("admin")
     browser.open(f"{site}/freezes/{filled.window.id}")
@@ -140,7 +133,7 @@ def test_dialogs_and_the_menu_are_accessible(browser: Browser, site: str, acme: 
 
 
 def test_page_of_a_service_that_does_not_answer_is_accessible(
-    browser: Browser, site: str, acme: Scene, enter: Enter
+    browser: Browser, site: str, acme: Scene, enter: EnterBrowser
 ) -> None:
     factories.target(acme.session, freeze := factories.freeze(acme.session, acme.organization), acme.web)
     factories.target(acme.session, freeze, acme.api, state="applied")

@@ -9,12 +9,11 @@ from hypothesis.stateful import rule
 
 from rules.freezes.check_names import check_name
 from rules.rulesets.rulesets import desired_ruleset
-from services.core.unit_of_work import SYSTEM_CALLER
 from tests.faults.state_machines import BASES, HarnessMachine, some
 from tools.fake_github.model import branches, pulls, queue, repositories
 from tools.fake_github.model.installations import reaches
 from tools.fake_github.model.merges import merge
-from tools.fake_github.model.records import Installation, PullRequest, Repository, Ruleset
+from tools.fake_github.model.records import Installation, Repository, Ruleset
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.model.renames import rename_branch
 from tools.fake_github.model.rulesets import create_ruleset, delete_ruleset, update_ruleset
@@ -34,12 +33,6 @@ class ActingMachine(HarnessMachine):
         super().__init__()
         self.untold: dict[int, datetime] = {}
         """By GitHub's id of a repository: when people last did something there that has not reached us."""
-
-    @property
-    def now(self) -> datetime:
-        """The time of the service."""
-        with self.harness.jobs.open(SYSTEM_CALLER) as uow:
-            return uow.now
 
     @property
     def existing(self) -> list[Repository]:
@@ -98,12 +91,6 @@ class ActingMachine(HarnessMachine):
 
 class PullRequests(ActingMachine):
     """People push, close, retarget and merge pull requests, and put them into queues."""
-
-    def any_pull_request(self, which: int, state: str = "open") -> tuple[Repository, PullRequest] | None:
-        """Choose a pull request that was not merged."""
-        every = [(each, pull) for each in self.existing for pull in each.pulls.values()]
-        found = [(each, pull) for each, pull in every if pull.state == state and not pull.merged_at]
-        return found[which % len(found)] if found else None
 
     @rule(which=some, told=told)
     def push(self, which: int, told: bool) -> None:

@@ -1,6 +1,6 @@
 """What state machines of tests have in common: a harness with two repositories, to which things happen in any order."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, ClassVar
 
@@ -10,12 +10,13 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from rules.freezes.check_names import check_name
 from rules.rulesets.rulesets import desired_ruleset
+from services.core.unit_of_work import SYSTEM_CALLER
 from tests import factories
 from tests.harness import cleaning
 from tests.harness.contributors import Contributors
 from tests.harness.github_harness import Harness
 from tests.harness.webhook_queue import WebhookQueue, work
-from tools.fake_github.model.records import Repository
+from tools.fake_github.model.records import PullRequest, Repository
 
 BASES = ("main", "release/1", "release/2")
 """Watched in both repositories; the two releases match one pattern, whose check they share."""
@@ -49,6 +50,38 @@ class HarnessMachine(RuleBasedStateMachine):
         self.people = Contributors(self.harness)
         self.all_delivered = True
         """Whether nothing was lost that only a full resync can find."""
+
+    @property
+    def now(self) -> datetime:
+        """The time of the service."""
+        with self.harness.jobs.open(SYSTEM_CALLER) as uow:
+            return uow.now
+
+    @property
+    def existing(self) -> list[Repository]:
+        """The repositories that people have not deleted."""
+        return self.repositories
+
+    def any_pull_request(self, which: int, state: str = "open") -> tuple[Repository, PullRequest] | None:
+        """Choose a pull request that was not merged."""
+        every = [(each, pull) for each in self.existing for pull in each.pulls.values()]
+        found = [(each, pull) for each, pull in every if pull.state == state and not pull.merged_at]
+        return found[which % len(found)] if found else None
+
+    def running(self) -> list[str]:
+        """Return the ids of the freezes that are in force."""
+        now = self.now
+        rows = self.harness.sql("SELECT id, ends_at FROM freezes WHERE ended_at IS NULL ORDER BY id")
+        return [row[0] for row in rows if row[1] is None or row[1] > now]
+
+    def plan(self, scope: dict[str, Any], *, minutes: int, hours: int, most: int) -> None:
+        """Plan a window that begins in some minutes, unless as many as there may be are to come."""
+        harness, starts_at = self.harness, self.now + timedelta(minutes=minutes)
+        if harness.sql("SELECT count(*) FROM occurrences WHERE started_at IS NULL AND missed_at IS NULL")[0][0] < most:
+            schedule = factories.schedule(harness.session, harness.organization, scope=scope)
+            ends_at = starts_at + timedelta(hours=hours)
+            factories.occurrence(harness.session, schedule, starts_at=starts_at, ends_at=ends_at)
+            harness.session.commit()
 
     def _found(self) -> None:
         harness = self.harness

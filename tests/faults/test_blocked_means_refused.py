@@ -11,7 +11,7 @@ we are told, but for no longer than a reading of the rules counts.
 """
 
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -19,7 +19,6 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from rules.freezes.blocking import MAX_READING_AGE
 from rules.freezes.check_names import check_name
@@ -31,18 +30,16 @@ from services.enforcement.setup_runs import apply_due
 from services.enforcement.stops import stop_due
 from services.maintenance.resync import full_resync
 from services.maintenance.tasks import end_freezes, review_enforcement
-from services.pull_request_exceptions.decisions import grant, revoke
 from services.pull_request_exceptions.expiry import end_exceptions
-from services.pull_request_exceptions.requests import ExceptionInput
 from services.reconcile.leases import Turn, acquire
 from services.schedules.occurrence_start import start_windows
-from tests import factories
 from tests.faults.people_at_github import PullRequests, RulesAndBranches
 from tests.faults.state_machines import some
 from tests.faults.upheavals_at_github import Installations, Repositories
 from tests.harness.blocking_surfaces import REPLACING, Said, attention, false_claims, ways_in, what_is_said
 from tests.harness.github_harness import Harness
 from tests.harness.messages import Messages
+from tests.harness.pipeline import let_pass, revoke
 from tests.harness.state_machines import explore
 from tests.harness.webhook_queue import WebhookQueue, work
 from tests.jobs.stops.requests import required, required_above, stop_from
@@ -50,8 +47,6 @@ from tools.fake_github.model.installations import suspend
 from tools.fake_github.model.protection import required_checks
 from tools.fake_github.model.rulesets import rules_for_branch
 
-PIPELINE = Actor("api_key", "key_pipeline", "pipeline")
-"""Who decides on exceptions."""
 SCOPES: list[dict[str, Any]] = [
     {"type": "organization"},
     {"type": "organization", "branches": ["main"]},
@@ -121,28 +116,21 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
 
     @rule(which=some, minutes=st.sampled_from([-30, 10]))
     def plan_a_window(self, which: int, minutes: int) -> None:
-        harness = self.harness
-        with harness.jobs.open(SYSTEM_CALLER) as uow:
-            starts_at: datetime = uow.now + timedelta(minutes=minutes)
-        if harness.sql("SELECT count(*) FROM occurrences WHERE started_at IS NULL AND missed_at IS NULL")[0][0] < 2:
-            schedule = factories.schedule(harness.session, harness.organization, scope=SCOPES[which % len(SCOPES)])
-            factories.occurrence(harness.session, schedule, starts_at=starts_at, ends_at=starts_at + timedelta(hours=2))
-            harness.session.commit()
+        self.plan(SCOPES[which % len(SCOPES)], minutes=minutes, hours=2, most=2)
 
     @rule(which=some, minutes=st.sampled_from([None, 15]), pin=st.booleans())
     def grant_an_exception(self, which: int, minutes: int | None, pin: bool) -> None:
         if (found := self.any_pull_request(which)) is not None:
-            with suppress(ServiceError), self.harness.unit(PIPELINE, "api") as uow:
-                until = uow.now + timedelta(minutes=minutes) if minutes else None
-                name = f"{self.harness.fake_github.world.full_name(found[0])}#{found[1].number}"
-                grant(uow, name, None, ExceptionInput("The hotfix that has to go in", until, pin))
+            name = f"{self.harness.fake_github.world.full_name(found[0])}#{found[1].number}"
+            with suppress(ServiceError):
+                let_pass(self.harness, name, minutes=minutes, pin=pin)
 
     @rule(which=some)
     def revoke_an_exception(self, which: int) -> None:
         rows = self.harness.sql("SELECT id FROM exceptions WHERE revoked_at IS NULL ORDER BY id")
         if rows:
-            with suppress(ServiceError), self.harness.unit(PIPELINE, "api") as uow:
-                revoke(uow, rows[which % len(rows)][0], None)
+            with suppress(ServiceError):
+                revoke(self.harness, rows[which % len(rows)][0])
 
     @rule(minutes=st.sampled_from([1, 5, 20, 40]))
     def pass_time(self, minutes: int) -> None:

@@ -14,13 +14,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from rules.access.permissions import Actor
-from services.core.unit_of_work import Caller
-from services.pull_request_exceptions.decisions import revoke
 from tests import factories
-from tests.factories.plans import BUSINESS
 from tests.faults.state_machines import HarnessMachine, some
 from tests.harness.github_harness import Harness
+from tests.harness.pipeline import revoke
 from tests.harness.state_machines import explore
 from tests.harness.webhook_queue import full_resync, work
 from tests.jobs.exception_rules.people import CAPTAINS, DOCS, HOTFIX, People
@@ -29,7 +26,6 @@ from tools.fake_github.model.protection import merge_violations
 from tools.fake_github.model.records import PullRequest, Repository
 from tools.fake_github.model.world import Actor as GitHubActor
 
-PIPELINE = Actor("api_key", "key_pipeline", "pipeline")
 PEOPLE = ("captain", "deputy", "author", "mallory")
 FROZEN = ("main", "release/1")
 
@@ -181,9 +177,7 @@ class Machine(HarnessMachine):
         if not found:
             return
         exception_id, rule_name, head_sha, number = found[which % len(found)]
-        caller = Caller(self.harness.organization.id, PIPELINE, "api", BUSINESS)
-        with self.harness.uow_factory.open(caller) as uow:
-            revoke(uow, exception_id, None)
+        revoke(self.harness, exception_id)
         if self.web.pulls[number].head_sha == head_sha:  # it counts for that head, into whatever base
             self.known[number].refused.add(rule_name)
 

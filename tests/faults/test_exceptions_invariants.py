@@ -20,7 +20,7 @@ from hypothesis.stateful import initialize, precondition, rule
 from models.exceptions import PullRequestException
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
-from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork
+from services.core.unit_of_work import UnitOfWork
 from services.maintenance.tasks import end_freezes
 from services.pull_request_exceptions.decisions import ExceptionDecision, decide, grant, revoke
 from services.pull_request_exceptions.expiry import end_exceptions
@@ -28,6 +28,7 @@ from services.pull_request_exceptions.requests import ExceptionInput, request
 from tests.faults.state_machines import BASES, HarnessMachine, some
 from tests.harness.exceptions_model import Frozen, Granted, Model, only
 from tests.harness.github_harness import Harness
+from tests.harness.pipeline import PIPELINE
 from tests.harness.state_machines import explore
 from tests.harness.webhook_queue import full_resync, work
 from tools.fake_github.model import queue
@@ -43,7 +44,6 @@ SCOPES: list[tuple[dict[str, Any], set[tuple[str, str]]]] = [
     ({"type": "branch", "repository": "acme/line", "branch": "main"}, {("line", "main")}),
 ]
 """What is frozen, and which branches that covers."""
-PIPELINE = Actor("api_key", "key_pipeline", "pipeline")
 ADA = Actor("user", "usr_ada", "Ada")
 REASON = "The hotfix that has to go in"
 
@@ -65,15 +65,6 @@ class Machine(HarnessMachine):
         if name == "line":
             self.harness.fake_github.organization("acme").repository(name).merge_queue()
         return record
-
-    @property
-    def now(self) -> datetime:
-        with self.harness.jobs.open(SYSTEM_CALLER) as uow:
-            return uow.now
-
-    def _any(self, which: int) -> tuple[Repository, PullRequest] | None:
-        found = self._open()
-        return found[which % len(found)] if found else None
 
     def _open(self) -> list[tuple[Repository, PullRequest]]:
         return [(each, pull) for each in self.repositories for pull in each.pulls.values() if pull.state == "open"]
@@ -147,14 +138,14 @@ class Machine(HarnessMachine):
 
     @rule(which=some, minutes=st.sampled_from([None, 35, 95]), pin=st.booleans())
     def grant_to_all_on_a_head(self, which: int, minutes: int | None, pin: bool) -> None:
-        if (found := self._any(which)) is not None:
+        if (found := self.any_pull_request(which)) is not None:
             for place, (_repository, pull) in enumerate(self._open()):
                 if pull.head_sha == found[1].head_sha:
                     self._ask_or_grant(place, minutes, pin=pin, asks=False)
             self.rest()
 
     def _ask_or_grant(self, which: int, minutes: int | None, *, pin: bool, asks: bool) -> None:
-        if (found := self._any(which)) is None:
+        if (found := self.any_pull_request(which)) is None:
             return
         repository, pull = found
         name = f"acme/{repository.name}#{pull.number}"
@@ -222,7 +213,7 @@ class Machine(HarnessMachine):
 
     @rule(which=some, rests=st.booleans())
     def push_more(self, which: int, rests: bool) -> None:
-        if (found := self._any(which)) is not None:
+        if (found := self.any_pull_request(which)) is not None:
             self.people.push(*found)
         self._rest_if(rests)
 
@@ -243,19 +234,19 @@ class Machine(HarnessMachine):
 
     @rule(which=some, base=st.sampled_from(BASES))
     def propose_the_same_head(self, which: int, base: str) -> None:
-        found = self._any(which)
+        found = self.any_pull_request(which)
         if found is not None and len(found[0].pulls) <= 8:
             self.people.propose_the_same(*found, base)
 
     @rule(which=some, base=st.sampled_from(BASES), delivered=st.booleans())
     def retarget(self, which: int, base: str, delivered: bool) -> None:
-        if (found := self._any(which)) is not None:
+        if (found := self.any_pull_request(which)) is not None:
             self.people.retarget(*found, base)
             self._see(delivered=delivered)
 
     @rule(which=some, delivered=st.booleans())
     def close(self, which: int, delivered: bool) -> None:
-        if (found := self._any(which)) is not None:
+        if (found := self.any_pull_request(which)) is not None:
             self.people.close(*found)
             self._see(delivered=delivered)
 
@@ -323,7 +314,7 @@ class Machine(HarnessMachine):
     @rule(which=some)
     def merge(self, which: int) -> None:
         self.rest()
-        if (found := self._any(which)) is not None:
+        if (found := self.any_pull_request(which)) is not None:
             repository, pull = found
             if (repository.name, pull.base_ref) != ("line", "main"):
                 allowed = self.model.allows(repository, pull, self.now)

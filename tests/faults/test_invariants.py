@@ -20,7 +20,6 @@ from hypothesis.stateful import precondition, rule
 from sqlalchemy import text
 
 from models.queries import covering_freezes
-from rules.access import permissions
 from rules.errors import ServiceError
 from rules.freezes.check_names import check_name
 from rules.freezes.limits import FreezeLimits
@@ -28,22 +27,19 @@ from rules.rulesets.rulesets import desired_ruleset, ruleset_name
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.enforcement.probes import probe_due
 from services.maintenance.tasks import cover_remaining, end_freezes
-from services.pull_request_exceptions.decisions import grant, revoke
 from services.pull_request_exceptions.expiry import end_exceptions
-from services.pull_request_exceptions.requests import ExceptionInput
 from services.reconcile.check_writes import write_checks
 from services.reconcile.leases import Turn, acquire
 from services.reconcile.reconciler import Pass
 from services.repositories import watches
 from services.schedules.missed_windows import record_missed
 from services.schedules.occurrence_start import start_windows
-from tests import factories
 from tests.faults.state_machines import BASES, HarnessMachine, some
 from tests.harness.github_harness import Harness
+from tests.harness.pipeline import let_pass, revoke
 from tests.harness.state_machines import explore
 from tests.harness.webhook_queue import Verdicts, WebhookQueue, disagreements, full_resync, landable, work
 from tests.jobs.passes import intend
-from tools.fake_github.model.records import PullRequest, Repository
 from tools.fake_github.model.rulesets import create_ruleset, delete_ruleset
 
 SCOPES: list[dict[str, Any]] = [
@@ -57,8 +53,6 @@ SCOPES: list[dict[str, Any]] = [
     {"type": "branch", "repository": "acme/api", "branch": "release/1"},
     {"type": "branch", "repository": "acme/api", "branch": "main"},
 ]
-PIPELINE = permissions.Actor("api_key", "key_pipeline", "pipeline")
-"""Who grants exceptions."""
 PATTERN_CHECK = "change-freeze/release/*"
 
 
@@ -83,7 +77,7 @@ class Machine(HarnessMachine):
     def freeze(self, which: int, hours: int | None) -> None:
         with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             ends_at = uow.now + timedelta(hours=hours) if hours else None
-        if len(self._running()) < 5:
+        if len(self.running()) < 5:
             self._freeze(which, ends_at)
 
     def _freeze(self, which: int, ends_at: datetime | None) -> None:
@@ -93,10 +87,10 @@ class Machine(HarnessMachine):
             if error.code != "no_targets_in_scope":  # nothing of that scope may be watched any more
                 raise
 
-    @precondition(lambda self: self._running())
+    @precondition(lambda self: self.running())
     @rule(which=some)
     def lift(self, which: int) -> None:
-        running = self._running()
+        running = self.running()
         self.harness.lift(running[which % len(running)])
 
     @rule(which=some)
@@ -120,14 +114,7 @@ class Machine(HarnessMachine):
 
     @rule(which=some, minutes=st.sampled_from([-30, 10, 60]), hours=st.sampled_from([1, 3]))
     def plan_a_window(self, which: int, minutes: int, hours: int) -> None:
-        harness, session = self.harness, self.harness.session
-        with harness.jobs.open(SYSTEM_CALLER) as uow:
-            starts_at = uow.now + timedelta(minutes=minutes)
-        coming = harness.sql("SELECT count(*) FROM occurrences WHERE started_at IS NULL AND missed_at IS NULL")[0][0]
-        if coming < 3:
-            schedule = factories.schedule(session, harness.organization, scope=SCOPES[which % len(SCOPES)])
-            factories.occurrence(session, schedule, starts_at=starts_at, ends_at=starts_at + timedelta(hours=hours))
-            session.commit()
+        self.plan(SCOPES[which % len(SCOPES)], minutes=minutes, hours=hours, most=3)
 
     @rule()
     def sweep(self) -> None:
@@ -136,20 +123,19 @@ class Machine(HarnessMachine):
 
     @rule(which=some, minutes=st.sampled_from([None, 15, 65]), pin=st.booleans())
     def grant_an_exception(self, which: int, minutes: int | None, pin: bool) -> None:
-        if (found := self._any(which)) is None:
+        if (found := self.any_pull_request(which)) is None:
             return
         repository, pull = found
-        with suppress(ServiceError), self.harness.unit(PIPELINE, "api") as uow:
-            until = uow.now + timedelta(minutes=minutes) if minutes else None
-            name = f"{self.harness.fake_github.world.full_name(repository)}#{pull.number}"
-            grant(uow, name, None, ExceptionInput("The hotfix that has to go in", until, pin))
+        name = f"{self.harness.fake_github.world.full_name(repository)}#{pull.number}"
+        with suppress(ServiceError):
+            let_pass(self.harness, name, minutes=minutes, pin=pin)
 
     @rule(which=some)
     def revoke_an_exception(self, which: int) -> None:
         rows = self.harness.sql("SELECT id FROM exceptions WHERE revoked_at IS NULL ORDER BY id")
         if rows:
-            with suppress(ServiceError), self.harness.unit(PIPELINE, "api") as uow:
-                revoke(uow, rows[which % len(rows)][0], None)
+            with suppress(ServiceError):
+                revoke(self.harness, rows[which % len(rows)][0])
 
     @rule(passes=st.sampled_from([1, 9]))
     def work(self, passes: int) -> None:
@@ -160,33 +146,24 @@ class Machine(HarnessMachine):
 
     # --- people at GitHub ----------------------------------------------------------------------------------
 
-    def _any(self, which: int, state: str = "open") -> tuple[Repository, PullRequest] | None:
-        found = [
-            (repository, pull)
-            for repository in self.repositories
-            for pull in repository.pulls.values()
-            if pull.state == state and not pull.merged_at
-        ]
-        return found[which % len(found)] if found else None
-
     @rule(which=some)
     def push(self, which: int) -> None:
-        if (found := self._any(which)) is not None:
+        if (found := self.any_pull_request(which)) is not None:
             self.people.push(*found)
 
     @rule(which=some)
     def close(self, which: int) -> None:
-        if (found := self._any(which)) is not None:
+        if (found := self.any_pull_request(which)) is not None:
             self.people.close(*found)
 
     @rule(which=some)
     def reopen(self, which: int) -> None:
-        if (found := self._any(which, "closed")) is not None:
+        if (found := self.any_pull_request(which, "closed")) is not None:
             self.people.reopen(*found)
 
     @rule(which=some, base=st.sampled_from([*BASES, "develop"]))
     def retarget(self, which: int, base: str) -> None:
-        if (found := self._any(which)) is not None:
+        if (found := self.any_pull_request(which)) is not None:
             self.people.retarget(*found, base)
 
     @rule(which=some, base=st.sampled_from([*BASES, "develop"]))
@@ -197,19 +174,19 @@ class Machine(HarnessMachine):
 
     @rule(which=some, base=st.sampled_from(BASES))
     def propose_the_same_head_for_another_base(self, which: int, base: str) -> None:
-        found = self._any(which)
+        found = self.any_pull_request(which)
         if found is not None and len(found[0].pulls) <= 8:
             self.people.propose_the_same(*found, base)
 
     @rule(which=some)
     def merge(self, which: int) -> None:
-        if (found := self._any(which)) is not None:
+        if (found := self.any_pull_request(which)) is not None:
             repository, pull = found
             self.harness.merge(self.harness.fake_github.world.full_name(repository), pull.number)
 
     @rule(which=some, conclusion=st.sampled_from(["success", "failure"]), of_pattern=st.booleans())
     def edit_a_check_by_hand(self, which: int, conclusion: str, *, of_pattern: bool) -> None:
-        if (found := self._any(which)) is not None:
+        if (found := self.any_pull_request(which)) is not None:
             repository, pull = found
             name = PATTERN_CHECK if of_pattern and pull.base_ref != "main" else check_name(pull.base_ref)
             self.harness.report(pull.head_sha, conclusion, name, self.harness.fake_github.world.full_name(repository))
@@ -272,7 +249,7 @@ class Machine(HarnessMachine):
         with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             uow.session.execute(text("UPDATE checks SET due_at = :now"), {"now": uow.now})
         self.a_worker_is_paused_before_it_sends()
-        running = self._running()
+        running = self.running()
         if running:
             self.harness.lift(running[which % len(running)])
         else:
@@ -340,11 +317,6 @@ class Machine(HarnessMachine):
 
     def teardown(self) -> None:
         self.come_to_rest()
-
-    def _running(self) -> list[str]:
-        rows = self.harness.sql("SELECT id, ends_at FROM freezes WHERE ended_at IS NULL ORDER BY id")
-        with self.harness.jobs.open(SYSTEM_CALLER) as uow:
-            return [row[0] for row in rows if row[1] is None or row[1] > uow.now]
 
     def _receipts_are_complete(self) -> None:
         unfinished = (

@@ -1,9 +1,5 @@
 """Unreachable repositories are not retried in a hot loop, and are read again as soon as they are back."""
 
-from typing import Any
-
-from services.freezes import targets as freeze_targets
-from services.freezes import views
 from tests.faults.test_full_resync import delivered_or_lost, find_out
 from tests.harness.concurrency import Task, eventually
 from tests.harness.github_harness import Builder, Harness
@@ -29,13 +25,6 @@ def refuse_the_app(harness: Harness) -> int:
     return harness.fake_github.faults.add("error", "/access_tokens", status=401, message="Bad credentials").id
 
 
-def shown(harness: Harness, freeze_id: str) -> dict[str, Any]:
-    """Return the freeze as `GET /v1/freezes/{id}` shows it, with its targets by repository."""
-    with harness.unit() as uow:
-        listed = freeze_targets.list_targets(uow, freeze_id, None, None, 100).data
-        return {**views.show(uow, freeze_id), "by_repository": {row["repository"]: row for row in listed}}
-
-
 class TestMissingRepository:
     def test_missing_repository_fails_only_its_target_without_a_hot_loop(
         self, harness: Harness, webhook_queue: WebhookQueue
@@ -46,7 +35,7 @@ class TestMissingRepository:
         harness.fake_github.calls.reset()
         harness.run_until_idle()
         assert harness.fake_github.calls.total <= 4
-        found = shown(harness, freeze)
+        found = harness.show(freeze)
         assert (found["targets"]["applied"], found["targets"]["failed"], found["enforced_at"]) == (1, 1, None)
         parked = found["by_repository"]["acme/web"]
         assert parked["last_error"]["code"] == "repository_not_found"
@@ -65,7 +54,7 @@ class TestMissingRepository:
         choose_repositories(harness, "api", "web")
         find_out(webhook_queue, delivered=delivered)
         assert harness.merge("acme/web", 1).status_code == 405
-        assert shown(harness, freeze)["targets"]["applied"] == 2
+        assert harness.show(freeze)["targets"]["applied"] == 2
 
     @delivered_or_lost
     def test_restored_repository_is_released_at_once_after_the_lift(
@@ -138,7 +127,7 @@ class TestPermission:
         harness.fake_github.calls.reset()
         harness.run_until_idle()
         assert harness.fake_github.calls.by_root_field["createCheckRun"] <= 2
-        found = shown(harness, freeze)
+        found = harness.show(freeze)
         assert (found["targets"]["failed"], found["enforced_at"]) == (2, None)
         for target in found["by_repository"].values():
             assert target["last_error"]["code"] == "github_permission_denied"
@@ -155,7 +144,7 @@ class TestPermission:
         allow(harness, checks="write")
         webhook_queue.run()
         assert harness.merge("acme/web", 1).status_code == 405
-        assert shown(harness, freeze)["targets"]["applied"] == 2
+        assert harness.show(freeze)["targets"]["applied"] == 2
 
     def test_granted_permission_is_used_despite_an_older_token(
         self, harness: Harness, webhook_queue: WebhookQueue
@@ -207,7 +196,7 @@ class TestAppKey:
         harness.fake_github.calls.reset()
         harness.run_until_idle()
         assert harness.fake_github.calls.total <= 3
-        assert shown(harness, freeze)["targets"]["failed"] == 2
+        assert harness.show(freeze)["targets"]["failed"] == 2
         assert harness.run_until_idle() == 0
 
     def test_corrected_app_key_is_used_within_a_minute(self, harness: Harness, webhook_queue: WebhookQueue) -> None:
@@ -217,12 +206,12 @@ class TestAppKey:
         for _ in range(5):  # however long it was refused
             work(harness)
             harness.pass_time(minutes=1)
-        assert shown(harness, freeze)["targets"]["applied"] == 0
+        assert harness.show(freeze)["targets"]["applied"] == 0
         work(harness)
         harness.fake_github.faults.clear(refusal)
         harness.pass_time(seconds=50)
         harness.run_until_idle()
-        assert shown(harness, freeze)["targets"]["applied"] == 2
+        assert harness.show(freeze)["targets"]["applied"] == 2
         assert harness.merge("acme/web", 1).status_code == 405
 
 
@@ -234,7 +223,7 @@ class TestReceipts:
         harness.fake_github.faults.add("error", "createCheckRun", status=502, count=1)
         freeze = harness.freeze()
         harness.run_until_idle()
-        found = shown(harness, freeze)
+        found = harness.show(freeze)
         counts = {name: count for name, count in found["targets"].items() if count}
         assert counts == {"total": 2, "failed": 2, "unprotected": 2}
         for target in found["by_repository"].values():
@@ -244,7 +233,7 @@ class TestReceipts:
             assert (target["attempts"], target["applied_at"]) == (1, None)
         harness.make_due()
         harness.run_until_idle()
-        found = shown(harness, freeze)
+        found = harness.show(freeze)
         assert found["targets"]["applied"] == found["targets"]["total"] == 2
         for target in found["by_repository"].values():
             assert (target["last_error"], target["next_attempt_at"], target["attempts"]) == (None, None, 2)
@@ -257,5 +246,5 @@ class TestReceipts:
         harness.fake_github.faults.add("null_check_run", count=2)
         freeze = harness.freeze()
         harness.run_until_idle()
-        [target] = shown(harness, freeze)["by_repository"].values()
+        [target] = harness.show(freeze)["by_repository"].values()
         assert (target["state"], target["heads"]) == ("failed", {"total": 5, "written": 3})

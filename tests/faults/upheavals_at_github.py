@@ -81,12 +81,6 @@ class Repositories(ActingMachine):
         for base in ("main", "release/1"):
             self.people.propose(made, base)
 
-    def running(self) -> list[str]:
-        """Return the ids of the freezes that are in force."""
-        now = self.now
-        rows = self.harness.sql("SELECT id, ends_at FROM freezes WHERE ended_at IS NULL ORDER BY id")
-        return [row[0] for row in rows if row[1] is None or row[1] > now]
-
     def uncovered_successors(self, frozen: set[tuple[int, str]]) -> list[int]:
         """Return the repositories made again whose default branch is not frozen, though the former one still would be.
 

@@ -24,7 +24,7 @@ from services.core.ports import Ports
 from services.core.rotated_secrets import CursorSecret
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.probes import probe_due
-from services.freezes import end
+from services.freezes import end, targets, views
 from services.freezes.start import NewFreeze, start
 from services.maintenance.resync import resync
 from services.maintenance.tasks import review_enforcement
@@ -107,6 +107,12 @@ class Harness:
             passes += 1
             assert passes < 100, "the reconciler does not come to rest"
         return passes
+
+    def show(self, freeze_id: str) -> dict[str, Any]:
+        """Return a freeze as the API shows it, with its targets by repository."""
+        with self.unit() as uow:
+            listed = targets.list_targets(uow, freeze_id, None, None, 100).data
+            return {**views.show(uow, freeze_id), "by_repository": {row["repository"]: row for row in listed}}
 
     def read_rules(self) -> None:
         """Read the rules of every branch from GitHub."""

@@ -37,11 +37,9 @@ class TestWithoutSweeper:
         harness.make_due()
         assert verdicts(harness) == {"failure"}
         assert harness.sql("SELECT count(*) FROM freezes") == [(0,)]
-        web = harness.branches["acme/web"].repository_id
-        head = harness.sql("SELECT head_sha FROM pull_requests WHERE repository_id = :web", web=web)[0][0]
-        [check] = harness.person("GET", f"/repos/acme/web/commits/{head}/check-runs").json()["check_runs"]
-        assert check["output"]["title"] == f"Merging into main is frozen until {due.ends_at:%Y-%m-%d %H:%M} UTC"
-        assert id_of_freeze(due.id) in check["output"]["summary"]
+        check = harness.run_on(harness.record().pulls[1])
+        assert check.output["title"] == f"Merging into main is frozen until {due.ends_at:%Y-%m-%d %H:%M} UTC"
+        assert id_of_freeze(due.id) in check.output["summary"]
 
     def test_window_that_begins_late_keeps_its_heads_blocked(self, harness: Harness, due: Occurrence) -> None:
         harness.read_rules()

@@ -52,11 +52,10 @@ class TestAFreeze:
         build("web", pulls=1)
         freeze = harness.freeze()
         harness.run_until_idle()
-        head = harness.sql("SELECT head_sha FROM pull_requests")[0][0]
-        [check] = harness.person("GET", f"/repos/acme/web/commits/{head}/check-runs").json()["check_runs"]
-        assert check["output"]["title"] == "Merging into main is frozen until it is lifted"
-        assert freeze in check["output"]["summary"]
-        assert "Release 4.2 is being rolled out" in check["output"]["summary"]
+        check = harness.run_on(harness.record().pulls[1])
+        assert check.output["title"] == "Merging into main is frozen until it is lifted"
+        assert freeze in check.output["summary"]
+        assert "Release 4.2 is being rolled out" in check.output["summary"]
 
     def test_check_is_frozen_until_the_end_of_a_following_window(self, harness: Harness, build: Builder) -> None:
         build("web", pulls=1)
@@ -67,10 +66,9 @@ class TestAFreeze:
         factories.occurrence(harness.session, factories.schedule(harness.session, organization), starts_at=end)
         harness.session.commit()
         harness.run_until_idle()
-        head = harness.sql("SELECT head_sha FROM pull_requests")[0][0]
-        [check] = harness.person("GET", f"/repos/acme/web/commits/{head}/check-runs").json()["check_runs"]
+        check = harness.run_on(harness.record().pulls[1])
         until = f"{end + timedelta(hours=1):%Y-%m-%d %H:%M} UTC"
-        assert check["output"]["title"] == f"Merging into main is frozen until {until}"
+        assert check.output["title"] == f"Merging into main is frozen until {until}"
 
     def test_check_names_another_end_when_the_following_window_is_skipped(
         self, harness: Harness, build: Builder
@@ -88,9 +86,8 @@ class TestAFreeze:
             skip(uow, schedule.id, window.id)
         assert harness.sql("SELECT branch_id FROM checks WHERE due_at IS NOT NULL") == [(web.id,)]
         harness.run_until_idle()
-        [[head]] = harness.sql("SELECT head_sha FROM pull_requests WHERE repository_id = :id", id=web.repository_id)
-        [check] = harness.person("GET", f"/repos/acme/web/commits/{head}/check-runs").json()["check_runs"]
-        assert check["output"]["title"] == f"Merging into main is frozen until {end:%Y-%m-%d %H:%M} UTC"
+        check = harness.run_on(harness.record().pulls[1])
+        assert check.output["title"] == f"Merging into main is frozen until {end:%Y-%m-%d %H:%M} UTC"
 
     def test_freeze_records_when_it_was_enforced_and_released(self, harness: Harness, build: Builder) -> None:
         build("api", "web")

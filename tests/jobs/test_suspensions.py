@@ -1,11 +1,8 @@
 """A suspension of the App during a freeze: what is written stays, what is not waits, and goes on at once after it."""
 
-from typing import Any
-
 import pytest
 
 from rules.freezes.blocking import ENFORCED
-from services.freezes import targets, views
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.people import suspend
 from tests.harness.webhook_queue import WebhookQueue, disagreements, work
@@ -20,13 +17,6 @@ def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
     return WebhookQueue(harness)
 
 
-def shown(harness: Harness, freeze_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the freeze as it is shown, and its targets by repository."""
-    with harness.unit() as uow:
-        listed = targets.list_targets(uow, freeze_id, None, None, 100).data
-        return views.show(uow, freeze_id), {row["repository"]: row for row in listed}
-
-
 @pytest.mark.parametrize("delivered", [True, False])
 def test_suspension_keeps_what_is_written_and_names_what_waits(
     harness: Harness, webhook_queue: WebhookQueue, delivered: bool
@@ -38,19 +28,19 @@ def test_suspension_keeps_what_is_written_and_names_what_waits(
         webhook_queue.run()
     freeze = harness.freeze()
     work(harness)
-    found, by_repository = shown(harness, freeze)
+    found = harness.show(freeze)
     [gap] = [each for each in found["gaps"] if each["state"] == "not_blocked"]
     assert (gap["code"], gap["branch_count"]) == ("suspended", 1)
     assert "Unsuspend it at GitHub" in gap["message"]
-    assert by_repository["acme/api"]["blocking"]["state"] in ENFORCED
-    waiting = by_repository["acme/web"]["blocking"]
+    assert found["by_repository"]["acme/api"]["blocking"]["state"] in ENFORCED
+    waiting = found["by_repository"]["acme/web"]["blocking"]
     assert (waiting["state"], waiting["gaps"]) == ("not_blocked", ["suspended"])
     assert harness.merge("acme/api", 1).status_code == 405
     suspend(harness, suspended=False)
     webhook_queue.run()
     assert disagreements(harness) == {}
-    found, by_repository = shown(harness, freeze)
-    assert {row["blocking"]["state"] for row in by_repository.values()} <= ENFORCED
+    found = harness.show(freeze)
+    assert {row["blocking"]["state"] for row in found["by_repository"].values()} <= ENFORCED
     assert found["enforced_at"] is not None
     assert harness.merge("acme/web", 1).status_code == 405
 
@@ -59,8 +49,7 @@ def test_branch_that_met_the_suspension_names_it_as_its_error(harness: Harness, 
     suspend(harness, suspended=True)
     freeze = harness.freeze()
     harness.run_until_idle()
-    _found, by_repository = shown(harness, freeze)
-    error = by_repository["acme/web"]["last_error"]
+    error = harness.show(freeze)["by_repository"]["acme/web"]["last_error"]
     assert error["code"] == "installation_suspended"
     assert "unsuspend" in error["message"]
     assert harness.sql("SELECT state FROM installations") == [("suspended",)]

@@ -2,14 +2,10 @@
 
 import requests
 
-from rules.access import permissions
-from services.pull_request_exceptions.decisions import grant
-from services.pull_request_exceptions.requests import ExceptionInput
 from tests.harness.github_harness import Harness
+from tests.harness.pipeline import let_pass
 from tools.fake_github.model.records import PullRequest
 
-PIPELINE = permissions.Actor("api_key", "key_pipeline", "pipeline")
-"""Grants exceptions."""
 FROZEN, OPEN = "release/1.x", "release/2.x"
 
 
@@ -44,6 +40,5 @@ def propose_the_same(harness: Harness, pull: PullRequest, base: str) -> int:
 
 
 def grant_exception(harness: Harness, pull: PullRequest, *, pin: bool) -> None:
-    with harness.unit(PIPELINE, "api") as uow:
-        grant(uow, f"acme/web#{pull.number}", None, ExceptionInput("The hotfix that has to go in", None, pin))
+    let_pass(harness, f"acme/web#{pull.number}", pin=pin)
     settle(harness)

@@ -9,10 +9,10 @@ from services.repositories.auto_watch import watch_new_branches
 from services.repositories.watches import unwatch, watch_branch
 from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import Harness
+from tests.harness.pipeline import PIPELINE, by_pipeline
 from tests.jobs.branches_of_a_pattern.requests import (
     FROZEN,
     OPEN,
-    PIPELINE,
     proposed,
     push,
 )
@@ -40,7 +40,7 @@ class TestDeletedBranch:
     def new_branch(self, harness: Harness) -> None:
         """Create a third release, and have the rules written that it needs."""
         harness.fake_github.organization("acme").repository("web").branch(self.NEW)
-        with harness.unit(PIPELINE, "api") as uow:
+        with by_pipeline(harness) as uow:
             watch_branch(uow, "acme/web", self.NEW)
         probe(harness)
         work(harness)
@@ -112,7 +112,7 @@ class TestDeletedBranch:
         assert OPEN in self.rules(full)
 
     def test_branch_that_people_unwatched_stays_unwatched(self, full: Harness) -> None:
-        with full.unit(PIPELINE, "api") as uow:
+        with by_pipeline(full) as uow:
             unwatch(uow, full.branches[f"acme/web:{OPEN}"].id)
         self.new_branch(full)
         assert self.rules(full) == {"release/*", "main", FROZEN, self.NEW}
@@ -129,7 +129,7 @@ class TestDeletedBranch:
         assert {change["action"] for change in ask(harness, "plan")["changes"]} == {"none"}
 
     def test_branch_that_does_not_exist_yet_gets_its_rule(self, releases: Harness) -> None:
-        with releases.unit(PIPELINE, "api") as uow:
+        with by_pipeline(releases) as uow:
             watch_branch(uow, "acme/web", self.NEW)
         probe(releases)
         work(releases)
@@ -144,7 +144,7 @@ class TestNewBranch:
     def watched(self, harness: Harness) -> str:
         """Watch a third release, as its webhook would; return its id."""
         harness.fake_github.organization("acme").repository("web").branch(self.NEW)
-        with harness.unit(PIPELINE, "api") as uow:
+        with by_pipeline(harness) as uow:
             branch_id: str = watch_branch(uow, "acme/web", self.NEW).id
         return branch_id
 

@@ -7,10 +7,10 @@ from services.pull_requests.views import views as pull_views
 from services.repositories.tracked_pull_requests import tracked
 from tests.harness.github_harness import Harness
 from tests.harness.people import edit
+from tests.harness.pipeline import by_pipeline
 from tests.jobs.branches_of_a_pattern.requests import (
     FROZEN,
     OPEN,
-    PIPELINE,
     frozen_branch,
     grant_exception,
     propose_the_same,
@@ -138,7 +138,7 @@ class TestBranchWithoutARuleOfItsOwn:
         releases.run_until_idle()
         grant_exception(releases, pull, pin=True)
         assert releases.merge("acme/web", pull.number).status_code == 405
-        with releases.unit(PIPELINE, "api") as uow:
+        with by_pipeline(releases) as uow:
             [shown] = list_exceptions(uow, "list_exceptions", ExceptionFilters(), None, 50).data
             [pull_shown] = pull_views(uow, tracked(uow, [shown["pull_request"]["id"]]))
         assert (shown["effective"], shown["ineffective_reason"]) == (False, "pattern_blocked")

@@ -1,18 +1,16 @@
 """Where a rule lets nothing in although a head meets it: limits, people who revoke, and facts that cannot be read."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from rules.access.permissions import Actor
-from services.pull_request_exceptions.decisions import revoke
 from tests.harness.github_harness import Harness
+from tests.harness.pipeline import revoke
 from tests.jobs.exception_rules.conftest import AddRule
 from tests.jobs.exception_rules.people import FROM_BOT, HOTFIX, People
 from tests.jobs.pull_request_exceptions.grants import notify
 from tools.fake_github.model.records import PullRequest
-
-PIPELINE = Actor("api_key", "key_pipeline", "pipeline")
 
 
 def let_in(harness: Harness) -> set[str]:
@@ -47,8 +45,7 @@ def test_head_that_a_person_has_revoked_is_not_let_in_again(
     people.label(pull, "captain")
     assert let_in(harness) == {"acme/web#1"}
     [(exception_id,)] = harness.sql("SELECT id FROM exceptions")
-    with harness.unit(PIPELINE, "api") as uow:
-        revoke(uow, exception_id, None)
+    revoke(harness, exception_id)
     assert let_in(harness) == set()
 
     people.push(pull, "author")
@@ -68,13 +65,21 @@ def test_commit_of_a_bot_counts_by_its_signature(
     assert let_in(harness) == merges
 
 
-def test_commit_of_no_account_lets_nothing_in(
-    harness: Harness, pull: PullRequest, people: People, add_rule: AddRule
+def no_account(harness: Harness, pull: PullRequest, _people: People) -> None:
+    harness.fake_github.world.repositories[pull.repository_id].commits[pull.head_sha].known = False
+
+
+def no_team(harness: Harness, _pull: PullRequest, people: People) -> None:
+    harness.fake_github.world.teams.pop(people.team)
+
+
+@pytest.mark.parametrize("unknown", [no_account, no_team], ids=lambda unknown: unknown.__name__)
+def test_what_github_does_not_know_lets_nothing_in(
+    harness: Harness, pull: PullRequest, people: People, add_rule: AddRule, unknown: Callable[..., None]
 ) -> None:
-    world = harness.fake_github.world
-    world.repositories[pull.repository_id].commits[pull.head_sha].known = False
     people.label(pull, "captain")
     add_rule(HOTFIX)
+    unknown(harness, pull, people)
 
     assert let_in(harness) == set()
 
@@ -106,13 +111,3 @@ def test_exception_ends_while_its_facts_cannot_be_read(
     assert let_in(harness) == set()
     harness.sql("UPDATE checks SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE due_at IS NOT NULL")
     assert let_in(harness) == {"acme/web#1"}
-
-
-def test_team_that_is_gone_lets_nothing_in(
-    harness: Harness, pull: PullRequest, people: People, add_rule: AddRule
-) -> None:
-    people.label(pull, "captain")
-    add_rule(HOTFIX)
-    harness.fake_github.world.teams.pop(people.team)
-
-    assert let_in(harness) == set()

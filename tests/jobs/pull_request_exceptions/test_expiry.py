@@ -9,16 +9,16 @@ from sqlalchemy.event import listen
 
 from models.freezes import Freeze
 from models.pull_requests import PullRequest as PullRow
-from rules.access.permissions import SYSTEM, Actor
+from rules.access.permissions import SYSTEM
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.maintenance.tasks import end_freezes, seconds_to_next
 from services.pull_request_exceptions import expiry, requests, views
-from services.pull_request_exceptions.decisions import revoke
 from services.pull_request_exceptions.expiry import end_exceptions, end_on_branch, next_end
 from services.pull_request_exceptions.requests import ExceptionInput
 from tests import factories
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.people import push
+from tests.harness.pipeline import revoke
 from tests.jobs.passes import leased_pass
 from tests.jobs.pull_request_exceptions.grants import audited, check, grant, now, row, row_of
 from tools.fake_github.model.records import PullRequest
@@ -258,9 +258,6 @@ def test_pull_request_seen_by_another_worker_blocks_the_shared_head(
     assert harness.merge("acme/web", first.number).status_code == 405
 
 
-KEY = Actor("api_key", "key_ci", "CI")
-
-
 def shown(harness: Harness, exception_id: str) -> dict[str, Any]:
     with harness.unit() as uow:
         return views.show(uow, exception_id)
@@ -272,8 +269,7 @@ def test_revoked_exception_is_blocked_once_github_shows_the_failure(
     harness.read_rules()
     exception_id = grant(harness, freeze, first.number)
     harness.run_until_idle()
-    with harness.unit(KEY, "api") as uow:
-        revoke(uow, exception_id, None)
+    revoke(harness, exception_id)
     assert check(harness, first)["conclusion"] == "success"
     waiting = shown(harness, exception_id)
     assert (waiting["blocking"]["state"], waiting["blocked_since"]) == ("not_blocked", None)

@@ -7,7 +7,6 @@ import pytest
 
 from rules.freezes.blocking import ENFORCED
 from services.core.unit_of_work import SYSTEM_CALLER
-from services.freezes import targets
 from services.pull_request_exceptions import views
 from services.pull_requests.pull_requests import lookup
 from tests import factories
@@ -202,7 +201,7 @@ class TestASecondPullRequestOfALetInHead:
         self, harness: Harness, opened: tuple[str, str, PullRequest, PullRequest]
     ) -> None:
         freeze, exception_id, first, second = opened
-        [target] = shown_targets(harness, freeze)
+        [target] = harness.show(freeze)["by_repository"].values()
         assert target["let_in"] == [{"exception_id": exception_id, "number": 1, "head_sha": first.head_sha}]
         assert target["blocking"]["state"] in ENFORCED
         assert harness.merge("acme/web", second.number).status_code == 200
@@ -222,11 +221,6 @@ class TestASecondPullRequestOfALetInHead:
         grant(harness, freeze, second.number)
         harness.run_until_idle()
         assert harness.merge("acme/web", second.number).status_code == 200
-
-
-def shown_targets(harness: Harness, freeze_id: str) -> list[dict[str, Any]]:
-    with harness.unit() as uow:
-        return list(targets.list_targets(uow, freeze_id, None, None, 100).data)
 
 
 def shown_exception(harness: Harness, exception_id: str) -> dict[str, Any]:

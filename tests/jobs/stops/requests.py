@@ -1,5 +1,6 @@
 """Stops in tests: do what is due, and ask GitHub what it would accept."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -121,6 +122,12 @@ def released_at(harness: Harness) -> Any:
 def branch(harness: Harness, name: str = "main") -> dict[str, Any]:
     """Return the scope of a freeze of one branch."""
     return {"type": "branch", "branchId": harness.branches[f"acme/web:{name}"].id}
+
+
+def within(harness: Harness, names: Collection[str], branch: str = "main") -> dict[str, Any]:
+    """Return the scope of a freeze of one branch of these repositories, and of no other that may come."""
+    ids = [harness.branches[f"acme/{name}:main"].repository_id for name in names]
+    return {"type": "repositories", "repositories": ids, "branches": [branch]}
 
 
 def on(*branches: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from services.enforcement.probes import probe_next
 from services.enforcement.stops import stop_due
 from services.github_access.rate_limiter import urgent_client
 from tests.harness.github_harness import Harness
+from tests.harness.people import suspend
 from tests.harness.webhook_queue import WebhookQueue
 from tests.jobs.frozen_branches.requests import write
 from tests.jobs.probes.requests import probe
@@ -263,38 +264,29 @@ def test_stop_ends_when_a_withdrawn_permission_is_given_back(web: Harness, webho
     come_right(web)
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_stop_of_an_uncallable_installation_ends_when_it_returns(
-    web: Harness, webhooks: WebhookQueue, *, known: bool
-) -> None:
-    freeze = web.freeze()
-    stop(web)
-    installed = web.installed
-    web.act(installations.suspend, installed, suspended=True)
-    if known:
-        tell(web, webhooks)
-    web.lift(freeze)
-    stop(web)
-    web.act(installations.suspend, installed, suspended=False)
-    webhooks.run()
-    come_right(web)
+def suspends(harness: Harness, *, leaves: bool) -> None:
+    suspend(harness, suspended=leaves)
+
+
+def leaves_the_repository_out(harness: Harness, *, leaves: bool) -> None:
+    other = [harness.fake_github.organization("acme").repository("other").record]
+    harness.act(installations.choose_repositories, harness.installed, other if leaves else None)
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_stop_of_a_repository_without_the_app_ends_when_it_returns(
-    web: Harness, webhooks: WebhookQueue, *, known: bool
+@pytest.mark.parametrize("owner", [suspends, leaves_the_repository_out], ids=lambda owner: owner.__name__)
+def test_stop_out_of_our_reach_ends_when_it_is_back(
+    web: Harness, webhooks: WebhookQueue, owner: Callable[..., None], *, known: bool
 ) -> None:
     freeze = web.freeze()
     stop(web)
-    installed = web.installed
-    other = web.fake_github.organization("acme").repository("other").record
-    web.act(installations.choose_repositories, installed, [other])
+    owner(web, leaves=True)
     if known:
         webhooks.run()
     assert_honest(web)
     web.lift(freeze)
     stop(web)
-    web.act(installations.choose_repositories, installed, None)
+    owner(web, leaves=False)
     webhooks.run()
     come_right(web)
 

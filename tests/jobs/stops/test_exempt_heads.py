@@ -4,21 +4,18 @@ from typing import Any
 
 import pytest
 
-from rules.access.permissions import Actor as Person
 from rules.freezes.check_names import is_stop
 from services.enforcement import exempt_heads, stop_batches
 from services.enforcement.stops import stop_due
-from services.pull_request_exceptions.decisions import grant, revoke
-from services.pull_request_exceptions.requests import ExceptionInput
 from tests.harness.github_harness import Harness
 from tests.harness.people import arm_auto_merge, push_to_head
+from tests.harness.pipeline import let_pass, revoke
 from tests.jobs.branches_of_a_pattern.requests import propose_the_same
 from tests.jobs.setup.requests import add, ask, work
 from tests.jobs.stops.requests import branch, ours, required, settle, stop, stop_from, ways
 from tools.fake_github.control.dump import dump_checks
 from tools.fake_github.model.records import PullRequest
 
-PIPELINE = Person("api_key", "key_pipeline", "pipeline")
 MAIN, OTHER, NEXT = 1, 3, 2
 """Numbers of pull requests: two into main, one into next."""
 
@@ -27,16 +24,11 @@ def pull_request(harness: Harness, number: int = MAIN) -> PullRequest:
     return harness.record().pulls[number]
 
 
-def exempt(harness: Harness, number: int = MAIN, *, pin: bool = True) -> None:
-    with harness.unit(PIPELINE, "api") as uow:
-        grant(uow, f"acme/web#{number}", None, ExceptionInput("The hotfix that has to go in", None, pin))
-
-
 def let_in(harness: Harness) -> None:
     """Freeze main, with a stop that one pull request may pass."""
     harness.freeze(branch(harness))
     stop(harness)
-    exempt(harness)
+    let_pass(harness, f"acme/web#{MAIN}")
     stop(harness)
 
 
@@ -55,7 +47,7 @@ def test_pull_request_is_let_in_as_soon_as_it_is_excepted(web: Harness) -> None:
     web.freeze(branch(web))
     stop(web)
     assert not merges(web)
-    exempt(web)
+    let_pass(web, f"acme/web#{MAIN}")
     stop(web)
     assert passed(web) == {MAIN: set(required(web))}
     assert not merges(web, OTHER)
@@ -87,7 +79,7 @@ def test_commit_that_is_let_into_one_stopped_branch_does_not_enter_another(web: 
     web.run_until_idle()
     web.freeze()
     stop(web)
-    exempt(web)
+    let_pass(web, f"acme/web#{MAIN}")
     stop(web)
     assert passed(web) == {}
     assert ways(web, "next") == set()
@@ -102,8 +94,7 @@ def test_commit_that_is_let_into_one_stopped_branch_does_not_enter_another(web: 
 def test_revoked_exception_leaves_no_way_in(web: Harness) -> None:
     let_in(web)
     [(exception,)] = web.sql("SELECT id FROM exceptions")
-    with web.unit(PIPELINE, "api") as uow:
-        revoke(uow, exception, None)
+    revoke(web, exception)
     settle(web)
     assert ways(web) == set()
 
@@ -118,7 +109,7 @@ def test_auto_merge_of_an_excepted_pull_request_goes_on(web: Harness) -> None:
     web.freeze(branch(web))
     stop(web)
     pull = arm_auto_merge(web, "acme/web", MAIN)
-    exempt(web)
+    let_pass(web, f"acme/web#{MAIN}")
     stop(web)
     settle(web)
     assert pull.merged_at is not None
@@ -129,7 +120,7 @@ def test_ruleset_whose_lease_ended_meanwhile_is_left_to_others(web: Harness, mon
     add(web, "api", branches=("next",))
     stop_from(web, heads=100)
     web.freeze(branch(web))
-    exempt(web)
+    let_pass(web, f"acme/web#{MAIN}")
     stop_from(web)
     ask(web)
     work(web)

@@ -14,6 +14,7 @@ from tests.jobs.stops.requests import (
     required_above,
     stop,
     stop_from,
+    within,
 )
 from tests.jobs.stops.stories import work_for
 from tests.jobs.stops.truths import assert_honest, come_right
@@ -21,10 +22,8 @@ from tests.jobs.stops.truths import assert_honest, come_right
 
 def frozen_in_two_parts(harness: Harness) -> tuple[str, str]:
     """Have both branches stopped by one ruleset; return the freezes of one in two repositories, and in the others."""
-    ids = [harness.branches[f"acme/{name}:main"].repository_id for name in MANY]
     harness.freeze(on("main"))
-    few = harness.freeze({"type": "repositories", "repositories": ids[:2], "branches": ["next"]})
-    most = harness.freeze({"type": "repositories", "repositories": ids[2:], "branches": ["next"]})
+    few, most = harness.freeze(within(harness, MANY[:2], "next")), harness.freeze(within(harness, MANY[2:], "next"))
     stop(harness)
     assert len(required_above(harness)) == 1
     return few, most

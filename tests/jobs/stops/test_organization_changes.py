@@ -25,9 +25,11 @@ from tests.jobs.stops.requests import (
     stop_from,
     times,
     ways,
+    within,
 )
 from tests.jobs.stops.samples import sampled
 from tests.jobs.stops.test_changes_by_people import tell
+from tests.jobs.stops.test_leaving_organization_stops import frozen_in_two_parts
 from tests.jobs.stops.truths import assert_honest, come_right, entering
 from tools.fake_github.model import installations, repositories
 from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
@@ -227,12 +229,10 @@ def test_withdrawn_permission_leaves_freezes_to_stops_of_repositories(
 
 @pytest.mark.check
 def test_repository_that_joins_has_a_stop_and_one_that_leaves_is_free(many: Harness) -> None:
-    fewer = [many.branches[f"acme/{name}:main"].repository_id for name in MANY[:-1]]
-    scope = {"type": "repositories", "branches": ["main"]}
-    many.freeze({**scope, "repositories": fewer})
+    many.freeze(within(many, MANY[:-1]))
     stop(many)
     first = required_above(many)
-    last = many.freeze({**scope, "repositories": [many.branches[f"acme/{MANY[-1]}:main"].repository_id]})
+    last = many.freeze(within(many, MANY[-1:]))
     stop(many)
     assert open_repositories(many) == []
     assert required_above(many) == first
@@ -245,13 +245,7 @@ def test_repository_that_joins_has_a_stop_and_one_that_leaves_is_free(many: Harn
 
 def test_branch_that_is_free_in_some_repositories_is_free_there(many: Harness) -> None:
     """Both branches are stopped everywhere; one is freed in a few repositories, and the stop holds the others."""
-    ids = [many.branches[f"acme/{name}:main"].repository_id for name in MANY]
-    scope = {"type": "repositories"}
-    many.freeze(on("main"))
-    few = many.freeze({**scope, "repositories": ids[:2], "branches": ["next"]})
-    many.freeze({**scope, "repositories": ids[2:], "branches": ["next"]})
-    stop(many)
-    assert len(required_above(many)) == 1
+    few, _most = frozen_in_two_parts(many)
     many.lift(few)
     for _ in range(3):
         stop(many)
@@ -264,16 +258,12 @@ def test_branch_that_is_free_in_some_repositories_is_free_there(many: Harness) -
 
 @pytest.mark.check
 def test_repositories_that_join_in_great_number_get_a_new_context(many: Harness, webhooks: WebhookQueue) -> None:
-    scope = {"type": "repositories", "branches": ["main"]}
-    web = many.branches["acme/web:main"].repository_id
-    others = [many.branches[f"acme/{name}:main"].repository_id for name in MANY[1:]]
     done(many, *MORE)
     settle(many)
-    many.freeze({**scope, "repositories": [*others]})
+    many.freeze(within(many, MANY[1:]))
     stop(many)
     first = required_above(many)
-    ids = [many.branches[f"acme/{name}:main"].repository_id for name in MORE]
-    late = many.freeze({**scope, "repositories": ids})
+    late = many.freeze(within(many, MORE))
     stop(many)
     assert_honest(many)
     many.pass_time(seconds=6)
@@ -283,7 +273,6 @@ def test_repositories_that_join_in_great_number_get_a_new_context(many: Harness,
     assert len(above(many)) == 1
     assert [ways(many, "main", name) & {"merge", "push"} for name in MORE] == [set()] * len(MORE)
     assert open_repositories(many) == ["web"]
-    assert web
     many.lift(late)
     stop(many)
     assert required_above(many) == [second]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.github_harness import Harness
 from tests.jobs.setup.requests import done
-from tests.jobs.stops.requests import MANY, MORE, above, on, open_repositories, required_above, settle, stop
+from tests.jobs.stops.requests import MANY, MORE, above, on, open_repositories, required_above, settle, stop, within
 from tests.jobs.stops.samples import sampled
 from tests.jobs.stops.stories import (
     die_after_lifting,
@@ -104,11 +104,10 @@ def test_stop_that_cannot_be_extended_holds_until_repositories_have_their_own(ma
     """Other repositories join, but GitHub takes no change of the ruleset."""
     done(many, *MORE)
     settle(many)
-    first, late = ([many.branches[f"acme/{name}:main"].repository_id for name in names] for names in (MANY, MORE))
-    many.freeze({"type": "repositories", "branches": ["main"], "repositories": first})
+    many.freeze(within(many, MANY))
     stop(many)
     many.fake_github.faults.add(scope="PUT " + RULESETS, kind="error", status=502)
-    many.freeze({"type": "repositories", "branches": ["main"], "repositories": late})
+    many.freeze(within(many, MORE))
     for _ in range(3):
         stop(many)
         assert_honest(many)

@@ -2,10 +2,9 @@
 
 import pytest
 
-from services.pull_request_exceptions.decisions import grant
-from services.pull_request_exceptions.requests import ExceptionInput
 from tests.harness.github_harness import Harness
 from tests.harness.people import arm_auto_merge
+from tests.harness.pipeline import let_pass
 from tests.jobs.stops.requests import (
     FEW,
     MANY,
@@ -19,7 +18,6 @@ from tests.jobs.stops.requests import (
     times,
     ways,
 )
-from tests.jobs.stops.test_exempt_heads import PIPELINE
 from tests.jobs.stops.truths import assert_honest, come_right
 
 
@@ -112,17 +110,12 @@ def test_few_repositories_have_stops_of_their_own(many: Harness) -> None:
     come_right(many)
 
 
-def exempt(harness: Harness, reference: str) -> None:
-    with harness.unit(PIPELINE, "api") as uow:
-        grant(uow, reference, None, ExceptionInput("The hotfix that has to go in", None, True))
-
-
 @pytest.mark.parametrize("before", [False, True])
 def test_excepted_pull_request_passes_the_stop_of_its_organization(many: Harness, *, before: bool) -> None:
     many.freeze(on("main"))
     if not before:
         stop(many)
-    exempt(many, "acme/service-3#1")
+    let_pass(many, "acme/service-3#1")
     stop(many)
     assert many.merge("acme/service-3", 1).status_code == 200
     assert many.merge("acme/web", 1).status_code == 405

@@ -27,7 +27,7 @@ from tests.faults.suite.processes import HUNG_THREAD, ROOT, Process, wait_until
 from tests.faults.suite.protocols import Statements
 from tests.faults.suite.releases import Release, downgrade
 from tests.faults.suite.seeding import Organization, fill
-from tests.faults.suite.tcp_proxies import Exchange, Wire
+from tests.faults.suite.tcp_proxies import Exchange, Wire, Wires
 from tests.harness.certificates import CERTIFICATE, certified
 from tests.harness.pgbouncer import PgBouncer
 from tests.harness.webhook_receiver import WebhookReceiver, webhook_receiver
@@ -126,9 +126,9 @@ class Stack:
         """Return the wire from a process to `postgres`, `redis`, `mail`, or a simulated server such as `fake_slack`."""
         return self.wires[process if isinstance(process, str) else process.name, server]
 
-    def wires_to(self, server: str) -> list[Wire]:
+    def wires_to(self, server: str) -> Wires:
         """Return every process's wire to a server."""
-        return [wire for (_process, name), wire in self.wires.items() if name == server]
+        return Wires(wire for (_process, name), wire in self.wires.items() if name == server)
 
     # --- the database, past every wire ----------------------------------------------------------------------------
 
@@ -185,6 +185,11 @@ class Stack:
             for table in ("stripe_customers", "stripe_catalogues"):
                 self.sql(f"UPDATE {table} SET due_at = clock_timestamp() WHERE {unleased}")
 
+    def send_now(self, table: str) -> None:
+        """Have what failed to be sent sent again at once."""
+        unleased = "lease_until IS NULL OR lease_until < clock_timestamp()"
+        self.sql(f"UPDATE {table} SET due_at = clock_timestamp() WHERE due_at IS NOT NULL AND ({unleased})")
+
     def read_webhook_log_now(self) -> None:
         """Have GitHub's log of webhooks read at once where this is a quick run."""
         if self.quick:
@@ -193,8 +198,7 @@ class Stack:
 
     def full_resyncs(self) -> list[tuple[Any, ...]]:
         """Return when the last full resync was requested, the first one after the start; a later one changes that."""
-        requested = "SELECT done_at FROM periodic_tasks WHERE name = 'full_resync'"
-        return self.sql(requested)
+        return self.sql("SELECT done_at FROM periodic_tasks WHERE name = 'full_resync'")
 
     def request_full_resync(self) -> None:
         """Have the full resync done now instead of when its period is over."""
@@ -211,10 +215,6 @@ class Stack:
         """Start PostgreSQL again on its data."""
         if self.postgres.child is None:
             self.postgres.start()
-
-    def stop_redis(self) -> None:
-        """Stop Redis."""
-        self.valkey.stop()
 
     def start_redis(self) -> None:
         """Start Redis again, unless there is none."""

@@ -200,6 +200,25 @@ class Wire:
         await self._flowing.wait()
 
 
+class Wires(list[Wire]):
+    """The wires of all processes to one server."""
+
+    def refuse(self) -> None:
+        """Have the server be one that has stopped, for every process."""
+        for wire in self:
+            wire.refuse()
+
+    def hang(self) -> None:
+        """Have the server hang, for every process."""
+        for wire in self:
+            wire.hang()
+
+    def heal(self) -> None:
+        """Go on as usual."""
+        for wire in self:
+            wire.heal()
+
+
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 

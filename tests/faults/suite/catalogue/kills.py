@@ -64,7 +64,7 @@ def only_worker(trial: Trial) -> None:
 @fault("Kills: a worker, while it sweeps because workers cannot be woken", within=RESTART_BOUND, load=False)
 def sweeping_worker(trial: Trial) -> None:
     stack = trial.stack
-    stack.stop_redis()
+    stack.valkey.stop()
     working = stack.processes["worker-1"]
     for process in stack.processes.values():
         if process not in {stack.api, working}:
@@ -121,7 +121,7 @@ def while_webhooks_are_sent(trial: Trial, roles: Sequence[str], *, redis: bool =
         trial.client.freeze()
         wait_until(lambda: is_settled(stack), "the freeze", 30)
     if redis and stack.redis:
-        stack.stop_redis()
+        stack.valkey.stop()
     for role in trial.random.sample(roles, len(roles)):
         trial.people.push_somewhere(trial.random)
         stack.processes[role].kill()

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from tests.faults.suite.catalogue.steps import freeze_and_lift
 from tests.faults.suite.processes import wait_until
-from tests.faults.suite.stack import Stack
 from tests.faults.suite.trial import Trial, fault
 
 WITHIN = 90.0
@@ -24,9 +23,7 @@ class Reader:
 
     def choose(self, *kinds: str) -> None:
         """Choose what the owner gets mails of."""
-        session = self.stack.acme.session
-        answer = self.trial.client.request("PATCH", PATH, {"kinds": kinds}, credential=session)
-        assert answer.status_code == 200, answer.text
+        self.trial.client.as_owner("PATCH", PATH, {"kinds": kinds})
 
     def lines(self) -> list[str]:
         """Return what the mails since then say, of a mail that came twice (under one id) once."""
@@ -57,32 +54,24 @@ def reading(trial: Trial) -> Iterator[Reader]:
     try:
         yield reader
         trial.injected()
-        heal(trial.stack)
+        trial.stack.wires_to("mail").heal()
 
         def is_complete() -> bool:
-            unleased = "lease_until IS NULL OR lease_until < clock_timestamp()"
-            trial.stack.sql(f"UPDATE mails SET due_at = clock_timestamp() WHERE due_at IS NOT NULL AND ({unleased})")
+            trial.stack.send_now("mails")
             return all(reader.counts().values())
 
         wait_until(is_complete, "a mail of every event", WITHIN, 0.3, lambda: str(reader.counts()))
         again = {text: count for text, count in reader.counts().items() if count > 1}
         trial.require(not again, f"each event is in one mail, but {again}")
     finally:
-        heal(trial.stack)
+        trial.stack.wires_to("mail").heal()
         reader.choose()
-
-
-def heal(stack: Stack) -> None:
-    """Let mails pass again."""
-    for wire in stack.wires_to("mail"):
-        wire.heal()
 
 
 @fault("The mail server hangs: freezes and lifts do not wait for it, and mails arrive later", within=WITHIN, load=False)
 def hang(trial: Trial) -> None:
     with reading(trial):
-        for wire in trial.stack.wires_to("mail"):
-            wire.hang()
+        trial.stack.wires_to("mail").hang()
         freeze_and_lift(trial)
         freeze_and_lift(trial)
 
@@ -90,8 +79,7 @@ def hang(trial: Trial) -> None:
 @fault("The mail server refuses connections: freezes go on, and mails arrive later", within=WITHIN, load=False)
 def refuse(trial: Trial) -> None:
     with reading(trial):
-        for wire in trial.stack.wires_to("mail"):
-            wire.refuse()
+        trial.stack.wires_to("mail").refuse()
         freeze_and_lift(trial)
 
 

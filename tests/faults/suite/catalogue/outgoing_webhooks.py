@@ -32,23 +32,9 @@ class Subscriber:
         """Create a webhook of freezes, and return its id."""
         path = f"/{len(self.receiver.requests)}{path}"
         body = {"name": path, "url": url or self.receiver.url(path), "events": ["freeze.*"]}
-        webhook_id: str = self.call("POST", "", body)["webhook"]["id"]
+        webhook_id: str = self.trial.client.as_owner("POST", "/v1/webhooks", body)["webhook"]["id"]
         self.paths[webhook_id] = path
         return webhook_id
-
-    def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Have the owner send a request."""
-        session = self.stack.acme.session
-        answer = self.trial.client.request(method, f"/v1/webhooks{path}", body, credential=session)
-        assert answer.status_code < 300, answer.text
-        return answer.json() if answer.content else None
-
-    def send_now(self) -> None:
-        """Have what failed sent again at once."""
-        unleased = "lease_until IS NULL OR lease_until < clock_timestamp()"
-        self.stack.sql(
-            f"UPDATE webhook_messages SET due_at = clock_timestamp() WHERE due_at IS NOT NULL AND ({unleased})"
-        )
 
     def missing(self, *webhook_ids: str) -> list[tuple[str, int]]:
         """Return which events webhooks (by default all) have not got, by path and number of the entry."""
@@ -78,7 +64,7 @@ def subscribed(trial: Trial) -> Iterator[Subscriber]:
         trial.stack.receiver.release.set()
 
         def is_complete() -> bool:
-            subscriber.send_now()
+            trial.stack.send_now("webhook_messages")
             return not subscriber.missing()
 
         wait_until(is_complete, "the delivery of every event", WITHIN, 0.3, lambda: str(subscriber.missing()))
@@ -90,7 +76,7 @@ def subscribed(trial: Trial) -> Iterator[Subscriber]:
         trial.stack.receiver.release.set()
         trial.stack.receiver.hanging.clear()
         for webhook_id in subscriber.paths:
-            subscriber.call("DELETE", f"/{webhook_id}")
+            trial.client.as_owner("DELETE", f"/v1/webhooks/{webhook_id}")
         trial.stack.receiver.release.clear()
 
 
@@ -123,7 +109,7 @@ def refuse(trial: Trial) -> None:
         trial.require(len(subscriber.missing(*refusing)) >= 2 * len(refusing), "nothing arrives where nothing listens")
         for webhook_id in refusing:
             url = trial.stack.receiver.url(subscriber.paths[webhook_id])
-            subscriber.call("PATCH", f"/{webhook_id}", {"url": url})
+            trial.client.as_owner("PATCH", f"/v1/webhooks/{webhook_id}", {"url": url})
 
 
 @fault("Workers are killed before the record of a webhook: it is sent again under its id", within=WITHIN, load=False)

@@ -53,7 +53,7 @@ def flushed(trial: Trial) -> None:
 def down(trial: Trial) -> None:
     stack = trial.stack
     freezes = TimedFreezes(trial)
-    stack.stop_redis()
+    stack.valkey.stop()
     trial.injected()
     freezes.start()
     wait_until(lambda: is_right(stack), "the fan-out without Redis", 60)
@@ -65,13 +65,11 @@ def down(trial: Trial) -> None:
 def hung(trial: Trial) -> None:
     stack = trial.stack
     freezes = TimedFreezes(trial)
-    for wire in stack.wires_to("redis"):
-        wire.hang()
+    stack.wires_to("redis").hang()
     trial.injected()
     freezes.start()
     wait_until(lambda: is_right(stack), "the fan-out without Redis", 60)
-    for wire in stack.wires_to("redis"):
-        wire.heal()
+    stack.wires_to("redis").heal()
 
 
 @fault("Redis is out of memory and evicts nothing", within=90, needs_redis=True)
@@ -92,7 +90,7 @@ def out_of_memory(trial: Trial) -> None:
 def restarted(trial: Trial) -> None:
     stack = trial.stack
     trial.client.freeze()
-    stack.stop_redis()
+    stack.valkey.stop()
     trial.injected()
     stack.start_redis()
 
@@ -101,11 +99,9 @@ def restarted(trial: Trial) -> None:
 def hung_for_long(trial: Trial) -> None:
     stack = trial.stack
     freezes = TimedFreezes(trial)
-    for wire in stack.wires_to("redis"):
-        wire.hang()
+    stack.wires_to("redis").hang()
     time.sleep(LONGER_THAN_WORKERS_WAIT)
-    for wire in stack.wires_to("redis"):
-        wire.heal()
+    stack.wires_to("redis").heal()
     trial.injected()
     before = {reconciler: _jobs_done(reconciler) for reconciler in stack.reconcilers}
 

@@ -6,7 +6,6 @@ the channel is notified as ever.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from tests.faults.suite.catalogue.steps import freeze_and_lift
 from tests.faults.suite.processes import wait_until
@@ -27,29 +26,15 @@ class Channel:
         """Install the app, once the token of a former connection is revoked, and subscribe the channel."""
         removed = "SELECT FROM slack_connections WHERE removed_at IS NOT NULL"
         wait_until(lambda: not self.stack.sql(removed), "the end of the former token", WITHIN)
-        url = self.call("GET", "/install-url")["url"]
+        url = self.trial.client.as_owner("GET", "/v1/slack/install-url")["url"]
         back = self.slack.install(url)
-        self.call("POST", "/claim", {"state": back["state"], "code": back["code"]})
+        self.trial.client.as_owner("POST", "/v1/slack/claim", {"state": back["state"], "code": back["code"]})
         body = {"channelId": "C0RELEASES", "channelName": "releases", "events": ["freeze.started", "freeze.ended"]}
-        self.call("POST", "/subscriptions", body)
+        self.trial.client.as_owner("POST", "/v1/slack/subscriptions", body)
 
     def disconnect(self) -> None:
         """Disconnect the workspace, whatever became of it."""
-        self.call("DELETE", "")
-
-    def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Have the owner send a request."""
-        session = self.stack.acme.session
-        answer = self.trial.client.request(method, f"/v1/slack{path}", body, credential=session)
-        assert answer.status_code < 300, answer.text
-        return answer.json() if answer.content else None
-
-    def send_now(self) -> None:
-        """Have what failed sent again at once."""
-        unleased = "lease_until IS NULL OR lease_until < clock_timestamp()"
-        self.stack.sql(
-            f"UPDATE slack_messages SET due_at = clock_timestamp() WHERE due_at IS NOT NULL AND ({unleased})"
-        )
+        self.trial.client.as_owner("DELETE", "/v1/slack")
 
     def messages(self, freeze_id: str) -> list[Message]:
         """Return what the channel shows of a freeze, without the threads."""
@@ -58,12 +43,12 @@ class Channel:
 
     def shows_end(self, freeze_id: str) -> bool:
         """True if the message of a freeze says that it has ended."""
-        self.send_now()
+        self.stack.send_now("slack_messages")
         return any("Merging was frozen" in str(each.blocks) for each in self.messages(freeze_id))
 
     def is_at_rest(self) -> bool:
         """True if nothing is to be sent."""
-        self.send_now()
+        self.stack.send_now("slack_messages")
         return not self.stack.sql("SELECT FROM slack_messages WHERE due_at IS NOT NULL")
 
 
@@ -76,8 +61,7 @@ def subscribed(trial: Trial) -> Iterator[Channel]:
         yield channel
         trial.injected()
         trial.stack.slack.faults.clear()
-        for wire in trial.stack.wires_to("fake_slack"):
-            wire.heal()
+        trial.stack.wires_to("fake_slack").heal()
         wait_until(channel.is_at_rest, "the messages that wait", WITHIN, 0.3)
         freeze = freeze_and_lift(trial)
         wait_until(lambda: channel.shows_end(freeze), "the message of a freeze afterwards", WITHIN, 0.3)
@@ -89,8 +73,7 @@ def subscribed(trial: Trial) -> Iterator[Channel]:
 @fault("Slack hangs: freezes and lifts do not wait, and later ones are posted", within=WITHIN, load=False)
 def hang(trial: Trial) -> None:
     with subscribed(trial):
-        for wire in trial.stack.wires_to("fake_slack"):
-            wire.hang()
+        trial.stack.wires_to("fake_slack").hang()
         freeze_and_lift(trial)
 
 
@@ -115,7 +98,7 @@ def uninstalled(trial: Trial) -> None:
         replies = channel.slack.uninstall()
         trial.require([reply.status for reply in replies] == [200, 200], "both events are answered")
         wait_until(channel.is_at_rest, "the messages that are dropped", WITHIN, 0.3)
-        trial.require(channel.call("GET", "")["state"] == "lost", "the connection is lost")
+        trial.require(trial.client.as_owner("GET", "/v1/slack")["state"] == "lost", "the connection is lost")
     finally:
         channel.slack.faults.clear()
         channel.disconnect()

@@ -98,13 +98,11 @@ def subscribed(trial: Trial) -> Iterator[Customer]:
         wait_until(customer.agrees, "the plan that was bought", WITHIN)
         yield customer
         trial.injected()
-        for wire in stack.wires_to("fake_stripe"):
-            wire.heal()
+        stack.wires_to("fake_stripe").heal()
         wait_until(customer.is_at_rest, "the plan that Stripe gives", WITHIN, 0.3)
         trial.require(len(customer.subscriptions()) <= 1, "a subscription is bought once")
     finally:
-        for wire in stack.wires_to("fake_stripe"):
-            wire.heal()
+        stack.wires_to("fake_stripe").heal()
         stack.stripe.settings.webhooks = "deliver"
         customer.cancel()
         stack.sql("UPDATE stripe_customers SET due_at = clock_timestamp()")
@@ -159,8 +157,7 @@ def waiting_for_stripe(trial: Trial, count: int) -> Iterator[Callable[[], list[s
 )
 def hangs(trial: Trial) -> None:
     with subscribed(trial) as customer:
-        for wire in trial.stack.wires_to("fake_stripe"):
-            wire.hang()
+        trial.stack.wires_to("fake_stripe").hang()
         customer.change_to("business")
         with waiting_for_stripe(trial, 5) as answered:
             work_as_ever(trial)
@@ -168,8 +165,7 @@ def hangs(trial: Trial) -> None:
             if not trial.stack.quick:
                 refused = answered()
                 trial.require(set(refused) == {"stripe_unavailable"}, f"people were answered with {refused}")
-            for wire in trial.stack.wires_to("fake_stripe"):
-                wire.heal()
+            trial.stack.wires_to("fake_stripe").heal()
             trial.require(set(answered()) <= {"ok", "stripe_unavailable"}, f"people were answered with {answered()}")
 
 
@@ -180,8 +176,7 @@ def hangs(trial: Trial) -> None:
 )
 def down(trial: Trial) -> None:
     with subscribed(trial) as customer:
-        for wire in trial.stack.wires_to("fake_stripe"):
-            wire.refuse()
+        trial.stack.wires_to("fake_stripe").refuse()
         customer.change_to("business")
         refused = code_of(trial, "/v1/billing/portal", {})
         trial.require(refused == "stripe_unavailable", f"the portal was answered with {refused}")

@@ -23,10 +23,6 @@ def join(session: Session, name: str, role: str = "member") -> Organization:
 
 
 class TestOrganizations:
-    def test_account_page_redirects_to_sign_in_without_a_session(self, visitor: Person) -> None:
-        answer = visitor.client.get("/settings/account")
-        assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in?next=%2Fsettings%2Faccount")
-
     def test_account_page_creates_an_organization_owned_by_the_person(self, ada: Person, session: Session) -> None:
         page = ada.press(ada.open("/settings/account"), "Create organisation", name=" Acme ")
         assert "Your organisation has been created. You are its owner." in page.text

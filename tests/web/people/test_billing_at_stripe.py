@@ -75,10 +75,6 @@ class TestCheckout:
         form = admin.open("/billing").form(TRIAL)
         assert admin.send(form, do="win").status_code == 422
 
-    def test_return_path_leads_to_sign_in_and_back(self, visitor: Person) -> None:
-        answer = visitor.client.get("/billing?checkout=cs_1")
-        assert answer.headers["location"] == "/sign-in?next=%2Fbilling%3Fcheckout%3Dcs_1"
-
 
 class TestWaiting:
     def poll(self, person: Person, path: str, **parameters: str | int) -> httpx.Response:

@@ -13,7 +13,7 @@ from rules.billing.prices import format_amount
 from services.billing.trials import announce_trial_ends
 from tests import factories
 from tests.web.people.billing import CHECKOUT, INVOICE, PAY, PORTAL, TRIAL, Shop, about_plan, words
-from tests.web.people.conftest import PASSWORD, SignedIn
+from tests.web.people.conftest import SignedIn
 from tests.web.people.forms import Page, Person
 from web.billing_summary import days_left
 from web.instants import format_distance
@@ -142,15 +142,6 @@ class TestStates:
     def test_page_without_an_organization_says_what_to_do(self, ada: Person) -> None:
         page = ada.open("/billing")
         assert (page.status, page.title) == (404, "No organisation")
-
-    def test_page_leads_back_after_signing_in(
-        self, visitor: Person, account: Callable[[str], User], shop: Shop
-    ) -> None:
-        shop.joined_by(account("Ada"), "admin")
-        answer = visitor.client.get("/billing")
-        assert answer.headers["location"] == "/sign-in?next=%2Fbilling"
-        page = visitor.press(visitor.open("/billing"), "Sign in", email="ada@example.test", password=PASSWORD)
-        assert page.title == "Plan and billing"
 
     def test_mail_about_the_end_of_a_trial_links_to_the_page(
         self, admin: Person, shop: Shop, mailed: Callable[[str], str]

@@ -1,6 +1,7 @@
 """`/sign-in` and `/sign-out`: a new session each time, and nowhere else to go than our own pages."""
 
 from collections.abc import Callable
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import select
@@ -116,6 +117,25 @@ class TestFixation:
 
 
 class TestRedirects:
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "/attention?severity=info",
+            "/billing",
+            "/billing?checkout=cs_1",
+            "/settings/account",
+            "/settings/account/email?token=abc",
+            "/settings/profile",
+            "/slack?state=s&code=c",
+        ],
+    )
+    def test_page_leads_to_sign_in_and_back(self, visitor: Person, grace: User, address: str) -> None:
+        asked = visitor.client.get(address)
+        way = f"/sign-in?next={quote(address, safe='')}"
+        assert (asked.status_code, asked.headers["location"]) == (303, way)
+        answer = visitor.send(visitor.open(way).form("Sign in"), email=grace.email, password=PASSWORD)
+        assert answer.headers["location"] == address
+
     @pytest.mark.parametrize(
         "wanted",
         ["/", "/device", "/device?user_code=WDJBM-JHTXK", "/invitation?id=inv_1"],

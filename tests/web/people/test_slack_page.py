@@ -213,10 +213,6 @@ class TestWorkspacePage:
     def test_visitor_without_an_organization_is_told_so(self, ada: Person) -> None:
         assert ada.open("/slack").title == "No organisation"
 
-    def test_stranger_signs_in_and_comes_back(self, visitor: Person) -> None:
-        answer = visitor.client.get("/slack", params={"state": "s", "code": "c"})
-        assert answer.headers["location"] == "/sign-in?next=%2Fslack%3Fstate%3Ds%26code%3Dc"
-
 
 class TestLinkPage:
     def test_person_lets_a_slack_user_act_as_them(self, ada: Person, acme: Organization, session: Session) -> None:

@@ -51,10 +51,6 @@ class TestFrame:
         factories.freeze(acme.session, acme.organization, [acme.api])
         assert "watched branches takes a merge" in words(viewer.open("/attention"))
 
-    def test_page_leads_to_sign_in_and_back(self, visitor: Person) -> None:
-        answer = visitor.client.get("/attention", params={"severity": "info"})
-        assert answer.headers["location"] == "/sign-in?next=%2Fattention%3Fseverity%3Dinfo"
-
     def test_notice_is_shown_once_and_is_not_in_the_address(self, member: Enter, acme: Scene) -> None:
         freeze = factories.freeze(acme.session, acme.organization, [acme.web])
         person = member("member")
@@ -104,11 +100,6 @@ class TestFrame:
         page = viewer.open("/attention")
         viewer.press(page, "Sign out")
         assert viewer.open("/attention").title == "Sign in"
-
-
-@pytest.mark.parametrize("path", ["/freezes/frz_1", "/attention?severity=info", "/settings/account", "/branches/wbr_1"])
-def test_sign_in_leads_back_to_a_page_of_the_dashboard(path: str) -> None:
-    assert safe_redirect(path) == path
 
 
 @pytest.mark.parametrize("path", [page.path.replace("{id}", "frz_1") for page in PAGES])

@@ -23,8 +23,8 @@ lost or doubled, no `success` was sent that a freeze forbade, and all that withi
 promises is said with `assert` or `trial.require`.
 
 What there is: `stack.wire(process, "postgres" | "redis" | "fake_github" | "fake_stripe" | "fake_slack" | "mail")` can
-`cut`, `refuse`, `hang`, `heal`, be late (`delay`) and `trap` one request or its answer; `stack.wires_to(server)` are those
-of all processes, which `refuse`, `hang` and `heal` together;
+`cut`, `refuse`, `hang`, `heal`, be late (`delay`) and `trap` one request or its answer; `stack.wires_to(server)` are
+those of all processes, which `refuse`, `hang` and `heal` together;
 `stack.github` is the simulated GitHub itself (`stack.github.faults.add("error", "graphql mutation", status=502)`),
 `stack.stripe` the simulated Stripe, `stack.slack` the simulated Slack; `stack.processes[...]` take signals; `stack.sql`
 looks past everything; `stack.skip(seconds)` lets stored time (leases, retries, pauses) pass at once in a quick run and

@@ -283,12 +283,18 @@ class TestAMergeQueue:
 
 
 class TestTheButton:
-    def buttons(self, harness: Harness, pull: PullRequest) -> list[str]:
-        return [action["identifier"] for action in check(harness, pull)["actions"]]
+    def buttons(self, harness: Harness, pull: PullRequest) -> list[dict[str, str]]:
+        return list(check(harness, pull)["actions"])
 
     def test_button_is_on_a_failed_check(self, harness: Harness, frozen: Frozen) -> None:
         _freeze, (first, _second) = frozen
-        assert self.buttons(harness, first) == ["request_exception"]
+        assert self.buttons(harness, first) == [
+            {
+                "label": "Request exception",
+                "description": "Ask for this pull request to be merged",
+                "identifier": "request_exception",
+            }
+        ]
         assert '"Request exception"' in check(harness, first)["summary"]
 
     def test_button_is_missing_when_a_freeze_permits_no_exceptions(self, harness: Harness, build: Builder) -> None:

@@ -77,7 +77,7 @@ class Rehearsal(ABC):
         self.harness.fake_github.calls.reset()
         self.hand_over_to_a_new_worker()
 
-    def be_refused_by_the_judge(self) -> None:
+    def try_again_later(self) -> None:
         """Try again later, and have the judge look at what was allowed."""
         self.harness.pass_time(hours=1)  # leases, pauses and retries are over
         self.hand_over_to_a_new_worker()
@@ -109,11 +109,11 @@ class Freezes(Rehearsal):
         self.api = self.harness.freeze(scope("acme/api"))
         self.harness.lift(self.web)
 
-    def be_refused_by_the_judge(self) -> None:
+    def try_again_later(self) -> None:
         """Freeze `acme/web` again before another worker continues."""
         self.web = self.harness.freeze(scope("acme/web"))
         self.allowed_so_far = self.allowed("acme/web")
-        super().be_refused_by_the_judge()
+        super().try_again_later()
 
     def judge(self) -> None:
         work(self.harness)
@@ -182,7 +182,7 @@ def test_no_failing_call_to_github_lets_a_success_through(
         failure = rehearsal.harness.fake_github.faults.add(kind, skip=call, count=1, **details)
         rehearsal.harness.run_until_idle()
         rehearsal.harness.fake_github.faults.clear(failure.id)
-        rehearsal.be_refused_by_the_judge()
+        rehearsal.try_again_later()
         if not failure.struck:
             break
     assert call >= 3, "a token is bought, the heads are read, and checks are written"
@@ -195,7 +195,7 @@ def test_no_lost_database_statement_lets_a_success_through(rehearsal: Rehearsal,
         rehearsal.take_a_turn()
         with losing_the_database(rehearsal.harness, statement) as was_lost, suppress(DBAPIError):
             rehearsal.harness.run_until_idle()
-        rehearsal.be_refused_by_the_judge()
+        rehearsal.try_again_later()
         if not was_lost():
             break
     assert statement > 20, "a pass has that many statements"

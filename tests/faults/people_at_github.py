@@ -60,10 +60,8 @@ class ActingMachine(HarnessMachine):
 
     def act(self, act: Any, *given: Any, **named: Any) -> bool:
         """Have people do something; False if GitHub refuses it."""
-        world = self.harness.fake_github.world
         try:
-            with world.lock:
-                act(world, self.people.actor, *given, **named)
+            self.harness.act(act, *given, **named)
         except Refusal:
             return False
         return True

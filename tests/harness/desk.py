@@ -18,9 +18,7 @@ from tests import factories
 from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Harness
 from tests.harness.webhook_queue import WebhookQueue
-from tools.fake_github.model.installations import client_id_of, uninstall
-from tools.fake_github.model.records import Installation
-from tools.fake_github.model.world import Actor
+from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.oauth import APP_CLIENT_SECRET
 
 
@@ -80,16 +78,3 @@ class Desk:
         """Return what needs attention."""
         with self.uow_factory.open(self.caller) as uow:
             return list(list_alerts(uow, AlertFilters(), None, 100).data)
-
-    @property
-    def installed(self) -> Installation:
-        [found] = self.harness.fake_github.world.installations.values()
-        return found
-
-    @property
-    def maintainer(self) -> Actor:
-        return Actor(self.harness.fake_github.maintainer)
-
-    def uninstall(self) -> None:
-        with self.harness.fake_github.world.lock:
-            uninstall(self.harness.fake_github.world, self.maintainer, self.installed)

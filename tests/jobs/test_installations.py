@@ -7,8 +7,9 @@ from rules.rulesets.app_permissions import NEEDED
 from services.installations import claims
 from tests.harness.desk import Desk
 from tests.harness.github_harness import Builder, Harness
+from tests.harness.people import suspend, uninstall
 from tests.harness.webhook_queue import disagreements, work
-from tools.fake_github.model.installations import accept_permissions, suspend
+from tools.fake_github.model.installations import accept_permissions
 
 
 @pytest.fixture
@@ -46,10 +47,10 @@ class TestInstallationWebhook:
         desk.claim(back)
         seen.append(desk.state())
         for suspended in (True, False):
-            harness.act(suspend, desk.installed, suspended=suspended)
+            suspend(harness, suspended=suspended)
             desk.webhook_queue.run()
             seen.append(desk.state())
-        desk.uninstall()
+        uninstall(harness)
         desk.webhook_queue.run()
         assert [*seen, desk.state()] == ["none", "pending", "active", "suspended", "active", "removed"]
 
@@ -65,13 +66,13 @@ class TestInstallationWebhook:
         assert desk.attention() == []
 
     def grant(self, harness: Harness, desk: Desk, permissions: dict[str, str]) -> None:
-        harness.act(accept_permissions, desk.installed, permissions)
+        harness.act(accept_permissions, harness.installed, permissions)
         desk.webhook_queue.run()
 
     def test_removed_installation_has_an_alert_until_claimed_again(self, harness: Harness, desk: Desk) -> None:
         harness.fake_github.organization("acme")
         desk.claim(desk.install())
-        desk.uninstall()
+        uninstall(harness)
         desk.webhook_queue.run()
         [item] = desk.attention()
         assert item["type"] == "installation_gone"
@@ -96,8 +97,7 @@ class TestAfterUninstallation:
         work(harness)
         harness.freeze()
         work(harness)
-        number = desk.installed.id
-        desk.uninstall()
+        number = uninstall(harness)
         desk.webhook_queue.run()
         return number
 

@@ -8,6 +8,7 @@ from services.freezes.extension import extend
 from services.maintenance.tasks import end_freezes
 from tests.harness.desk import Desk
 from tests.harness.github_harness import Harness
+from tests.harness.people import uninstall
 from tests.jobs.stops.requests import branch, required, stop, ways
 from tests.jobs.stops.truths import assert_honest, come_right
 from tools.fake_github.model import repositories
@@ -23,7 +24,7 @@ def test_stop_of_a_repository_that_moved_away_ends_when_it_is_back(web: Harness,
     for owner in ("globex", "acme"):
         web.act(repositories.transfer, moved, web.fake_github.organization(owner).account)
         if owner == "acme":
-            desk.installed.repository_ids = [*desk.installed.repository_ids, moved.id]
+            web.installed.repository_ids = [*web.installed.repository_ids, moved.id]
         desk.webhook_queue.run()
         stop(web)
         if lifts and owner == "globex":
@@ -36,7 +37,7 @@ def test_stop_ends_after_the_app_was_uninstalled_and_is_installed_again(web: Har
     desk.webhook_queue.take()
     web.freeze()
     stop(web)
-    desk.uninstall()
+    uninstall(web)
     desk.webhook_queue.run()
     stop(web)
     assert len(required(web)) == 1
